@@ -1,0 +1,135 @@
+/* stw.h: the STWeaver runtime allocator. It executes a plan (stw_plan.h): the n-th request of the
+ * process gets the address the plan has for it, in constant time, and everything else goes to a
+ * heap that is good enough to be used alone.
+ *
+ *     malloc(size, stream)
+ *        |  where in the plan are we?            stw_match.c: cursor, else hypotheses
+ *        |-- planned entry, size fits, range free --> arena base + offset          "hit"
+ *        |-- planned entry, range occupied ---------> heap                         "conflict"
+ *        |-- planned entry, request too large ------> heap                         "too large"
+ *        |-- dynamic entry -------------------------> heap                         "dynamic"
+ *        `-- no entry ------------------------------> heap                         "unknown"
+ *
+ * The safety rule: a planned address is handed out only if no live allocation overlaps it,
+ * whatever happened before. Occupancy is a bitmap over atoms, the pieces of the arena between two
+ * neighbouring planned boundaries; it is checked before every planned address. A plan that is
+ * wrong for the process costs memory, never data.
+ *
+ * One stw_allocator serves one device. All functions are thread-safe unless they say otherwise.
+ * Nothing here allocates, prints or reads the environment on the hot path; nothing ever exits or
+ * aborts. Sizes are bytes. Addresses are multiples of 512.
+ */
+#ifndef STW_H
+#define STW_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define STW_API __attribute__((visibility("default")))
+
+typedef enum {
+    STW_OK = 0,
+    STW_E_ARG = 1,     /* a null or contradictory argument */
+    STW_E_PLAN = 2,    /* the plan bytes are not a valid plan; see the message */
+    STW_E_VERSION = 3, /* a plan of a major version this library does not know */
+    STW_E_MEMORY = 4,  /* the backend could not reserve or commit memory */
+} stw_status;
+
+/* Where memory comes from. Every function gets ctx back. Ranges are multiples of granularity.
+ * reserve: address space of `bytes`, not usable yet; NULL on failure.
+ * commit / decommit: make [p, p + bytes) usable / give it back. commit returns 0 on success.
+ * release: end of a reservation. Called under the allocator's lock, never re-entered. */
+typedef struct {
+    void *ctx;
+    size_t granularity; /* bytes, a power of two, at least 512 */
+    void *(*reserve)(void *ctx, size_t bytes);
+    int (*commit)(void *ctx, void *p, size_t bytes);
+    void (*decommit)(void *ctx, void *p, size_t bytes);
+    void (*release)(void *ctx, void *p, size_t bytes);
+} stw_backend;
+
+/* Host memory by mmap. granularity 0 means 2 MiB, the page of device memory. Pages cost physical
+ * memory only once they are touched. */
+STW_API stw_backend stw_backend_host(size_t granularity);
+
+typedef struct {
+    uint64_t capacity_bytes; /* most memory to hold, arena and heaps together; 0: no limit */
+    uint64_t heap_bytes;     /* address space of each stream's heap; 0: 256 GiB */
+} stw_options;
+
+/* Counters since creation. Every request with size > 0 that got an address is exactly one of hits,
+ * conflicts, too_large, dynamic, unknown. Bytes are rounded to 512. */
+typedef struct {
+    uint64_t requests, frees;
+    uint64_t hits;      /* planned address handed out */
+    uint64_t conflicts; /* planned range was occupied */
+    uint64_t too_large; /* planned entry, request larger than its slot */
+    uint64_t dynamic;   /* matched an entry that has no place */
+    uint64_t unknown;   /* matched no entry */
+    uint64_t slow;      /* requests that took the matcher's slow path */
+    uint64_t resyncs;   /* times the position moved other than to the next entry */
+    uint64_t restarts;  /* times the position was searched in the whole plan */
+    uint64_t zero_size; /* requests of 0 bytes: answered NULL */
+    uint64_t failed;    /* requests answered NULL for want of memory, or of an absurd size */
+    uint64_t bad_free;  /* frees of an address that is not live: ignored */
+    uint64_t live_bytes, peak_live_bytes;         /* handed out, rounded */
+    uint64_t heap_live_bytes, heap_peak_bytes;    /* the part served by heaps */
+    uint64_t reserved_bytes, peak_reserved_bytes; /* committed: arena + heaps, in granules */
+    uint64_t arena_bytes;                         /* committed for the arena */
+    uint64_t static_fallback_bytes;               /* bytes of conflicts + too_large, summed */
+    uint64_t position;  /* entry expected next (the best hypothesis) */
+    uint64_t atoms;     /* pieces of the arena */
+} stw_stats;
+
+typedef struct stw_allocator stw_allocator;
+
+/* Creates an allocator. plan may be NULL (bytes 0): heap only. The plan bytes are copied. On
+ * failure *out is NULL and, if err is not NULL, err[0..err_bytes) holds a sentence. */
+STW_API stw_status stw_create(stw_allocator **out, const void *plan, size_t plan_bytes,
+                              const stw_options *options, const stw_backend *backend, char *err,
+                              size_t err_bytes);
+
+/* Frees the allocator and all its memory. Not thread-safe: no other call may be under way. */
+STW_API void stw_destroy(stw_allocator *a);
+
+/* Returns an address for `size` bytes that later work of `stream` may use, or NULL: size 0, more
+ * than 2^60, or no memory. `stream` is any value that identifies a stream; 0 is the default one.
+ * Memory is never shared between streams. */
+STW_API void *stw_malloc(stw_allocator *a, size_t size, uint64_t stream);
+
+/* Takes back an address. Returns 0, or -1 where p is not live (counted, ignored). NULL is fine. */
+STW_API int stw_free(stw_allocator *a, void *p);
+
+/* A point of the program's own structure: iteration `value` begins (STW_MARK_ITERATION), or a phase
+ * called `name` (STW_MARK_PHASE). The position jumps to where the plan has that mark, if it has. */
+STW_API void stw_mark(stw_allocator *a, uint32_t kind, int64_t value, const char *name);
+
+STW_API void stw_get_stats(stw_allocator *a, stw_stats *out);
+
+/* Calls f for every live allocation, in no particular order, under the lock: f must not call back.
+ * planned is 1 for an address of the plan. */
+STW_API void stw_walk(stw_allocator *a,
+                      void (*f)(void *ctx, void *p, size_t size, uint64_t stream, int planned),
+                      void *ctx);
+
+/* Checks all internal structures against each other. Returns 0, or the number of the first broken
+ * rule with a sentence in err. For tests: linear in everything. */
+STW_API int stw_check(stw_allocator *a, char *err, size_t err_bytes);
+
+/* Address of the arena, NULL where there is none. Constant after creation. */
+STW_API void *stw_arena(const stw_allocator *a);
+
+/* CRC-32C as the plan file uses it. */
+STW_API uint32_t stw_crc32c(const void *p, size_t bytes);
+
+STW_API const char *stw_status_string(stw_status s);
+STW_API const char *stw_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,131 @@
+/* stw_plan.h: the plan file. This comment is the one specification of the format; package ir
+ * writes and reads it in Go (ir/planfile.go), plan_load.c reads it in C, and a Go test compares
+ * the two struct by struct.
+ *
+ * A plan is a sequence of expected requests and the arena address of each. All integers are
+ * little-endian and fixed-width; sections start at multiples of 8; there are no pointers, so a
+ * file is usable straight from mmap. Unused bytes are zero and a reader refuses them otherwise
+ * (they are room for later minor versions).
+ *
+ *   +--------+---------------+-------+---------+---------+-------+------------------+
+ *   | header | section table | SLOTS | ENTRIES | STREAMS | MARKS | INFO (optional)  |
+ *   +--------+---------------+-------+---------+---------+-------+------------------+
+ *
+ * The n-th request. The process issues requests r0, r1, r2, …; the plan expects entries
+ *
+ *       0 .............. loop_start ................ n_entries
+ *         once, at start            again and again
+ *
+ * Entry k says: next comes a request of the size and stream of slots[entry.slot], and it is placed
+ * at that slot's offset. Repeated structure is stored once: a training step of 35,000 requests has
+ * a few thousand distinct slots, so an entry is 8 bytes and a planned request costs about 9.
+ * Where loop_start == n_entries the plan has no loop: the one pass repeats as a whole.
+ *
+ * Time inside a plan is the index of the entry. Entry k with life n is usually freed before the
+ * request of entry k + n (counted round the loop).
+ *
+ * Units are 512 bytes (align): 32-bit unit counts reach 2 TiB.
+ *
+ * Versions. A reader refuses an unknown major by name. A higher minor may add sections with the
+ * OPTIONAL flag, which a reader that does not know them skips, and give meaning to bytes that are
+ * zero today only where ignoring them is safe.
+ *
+ * Validation (plan_load.c) is one linear pass over untrusted bytes; after it the hot path checks
+ * nothing about the file. Rules are numbered P1… in plan_load.c's table of errors.
+ */
+#ifndef STW_PLAN_H
+#define STW_PLAN_H
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define STW_PLAN_MAGIC "\x93STW\r\n\x1a\n" /* 8 bytes: not text, breaks under newline translation */
+#define STW_PLAN_MAJOR 1
+#define STW_PLAN_MINOR 0
+#define STW_PLAN_ALIGN 512u
+#define STW_PLAN_MAX_ENTRIES (1u << 28)
+#define STW_PLAN_MAX_STREAMS 65535u
+
+typedef struct {
+    uint8_t magic[8];
+    uint16_t major, minor;
+    uint32_t header_bytes;   /* sizeof(stw_plan_header) */
+    uint64_t file_bytes;     /* of the whole file */
+    uint32_t crc32c;         /* Castagnoli, of the whole file with this field as zero */
+    uint32_t n_sections;
+    uint8_t profile[32];     /* digest of the profile's canonical content (ir.Trace.Digest) */
+    uint64_t capacity_bytes; /* device capacity the plan was made for; 0: not stated */
+    uint64_t arena_bytes;    /* highest planned address; a multiple of align */
+    uint64_t bound_bytes;    /* proved lower bound of arena_bytes, for reports */
+    uint32_t align;          /* STW_PLAN_ALIGN */
+    uint32_t n_streams;
+    uint32_t n_slots;
+    uint32_t n_entries;      /* < STW_PLAN_MAX_ENTRIES */
+    uint32_t loop_start;     /* <= n_entries */
+    uint32_t n_marks;
+    uint64_t reserved[2];    /* zero */
+} stw_plan_header;           /* 128 bytes, followed by n_sections stw_plan_section */
+
+typedef struct {
+    uint32_t kind;   /* STW_SECTION_* ; each known kind at most once */
+    uint32_t flags;  /* STW_SECTION_OPTIONAL */
+    uint64_t offset; /* from the start of the file, a multiple of 8 */
+    uint64_t bytes;
+} stw_plan_section;
+
+enum {
+    STW_SECTION_SLOTS = 1,   /* n_slots  * stw_plan_slot   */
+    STW_SECTION_ENTRIES = 2, /* n_entries * stw_plan_entry */
+    STW_SECTION_STREAMS = 3, /* n_streams * stw_plan_stream */
+    STW_SECTION_MARKS = 4,   /* n_marks  * stw_plan_mark, ordered by entry */
+    STW_SECTION_INFO = 5,    /* optional: UTF-8 "key: value" lines, provenance for people */
+};
+#define STW_SECTION_OPTIONAL 1u
+
+/* What is expected, and where it goes. Planned: [offset, offset + size) in the arena, size > 0,
+ * inside its stream's range. Dynamic (PLANNED not set): no place; lo…hi are the sizes seen. */
+typedef struct {
+    uint32_t lo;     /* planned: offset in units; dynamic: smallest size seen, in units */
+    uint32_t hi;     /* planned: size in units;   dynamic: largest size seen, in units, >= lo */
+    uint32_t aux;    /* zero in version 1.0 */
+    uint16_t stream; /* index in STREAMS */
+    uint16_t flags;  /* STW_SLOT_* */
+} stw_plan_slot;
+#define STW_SLOT_PLANNED 1u
+#define STW_SLOT_OPTIONAL 2u /* absent from some iterations of the profile */
+
+typedef struct {
+    uint32_t slot;    /* index in SLOTS */
+    uint32_t life_nf; /* bits 0-27: life in entries, saturated; 28-29: nf min; 30-31: nf max */
+} stw_plan_entry;     /* nf = frees since the previous request, clamped to 3 */
+#define STW_ENTRY_LIFE_MAX ((1u << 28) - 1)
+
+/* A stream of the recorded process, in order of first appearance, and the part of the arena that
+ * only its requests use. Ranges of different streams are disjoint. Handles are not stable between
+ * runs, only 0 (the default stream) is: others are matched by order of appearance. */
+typedef struct {
+    uint64_t handle;
+    uint64_t begin, end; /* bytes; half-open; multiples of align; begin == end: nothing planned */
+} stw_plan_stream;
+
+/* A point of the program's own structure: it comes right before the request of its entry. */
+typedef struct {
+    uint32_t entry; /* <= n_entries */
+    uint32_t kind;  /* STW_MARK_* */
+    int64_t value;  /* ITERATION: number; those >= 0 and at loop_start stand for every later one */
+    uint64_t name;  /* FNV-1a 64 of the name, for PHASE; 0 for ITERATION */
+} stw_plan_mark;
+enum { STW_MARK_ITERATION = 1, STW_MARK_PHASE = 2 };
+
+static_assert(sizeof(stw_plan_header) == 128, "header");
+static_assert(offsetof(stw_plan_header, profile) == 32, "header");
+static_assert(offsetof(stw_plan_header, capacity_bytes) == 64, "header");
+static_assert(offsetof(stw_plan_header, align) == 88, "header");
+static_assert(sizeof(stw_plan_section) == 24, "section");
+static_assert(sizeof(stw_plan_slot) == 16, "slot");
+static_assert(sizeof(stw_plan_entry) == 8, "entry");
+static_assert(sizeof(stw_plan_stream) == 24, "stream");
+static_assert(sizeof(stw_plan_mark) == 24, "mark");
+
+#endif
