@@ -96,7 +96,7 @@ type EntryMark struct {
 	Entry uint32 // index in Problem.Entries; len(Entries) is allowed
 	Kind  MarkKind
 	_     [3]byte
-	Value int64 // iteration number, relative to the first iteration of the loop for those in it
+	Value int64 // iteration number as the profile writes it; 0 for phases
 	Name  NameID
 	_     [4]byte
 }

@@ -1,0 +1,65 @@
+// Package ir holds the nouns of STWeaver: what was asked for (Trace), what is to be
+// packed (Problem, Rules), where it goes (Layout) and what the runtime is told (Plan).
+// Every other package is a verb on them. It imports the standard library only.
+//
+// # Units
+//
+// Sizes and offsets are bytes; planned ones are multiples of Align (512). Intervals are
+// half-open everywhere: a buffer that ends at t and one that starts at t may share memory.
+//
+// # Two clocks
+//
+// A Trace counts events: every allocation and every free has a tick of its own, in the
+// order the allocator saw them, never wall time.
+//
+// A Problem counts allocations only: its tick is the index of an entry in the plan's
+// request sequence, and a request that is freed before the allocation of entry k ends
+// at k. Frees between two allocations cannot change what fits, so nothing is lost, and
+// iterations that free a little earlier or later get the same clock. (The clock is that
+// of the template alignment; see package compiler.)
+//
+// # The picture
+//
+// Time to the right, addresses up. The loop [L0, L1) repeats for ever; a carried buffer
+// leaves at L1 and comes back in at L0, at the same address:
+//
+//	address
+//	  ^   prologue     |        loop
+//	  |  +-------------+---------------------------+
+//	  |  | weights (persistent)                    |
+//	  |  +-------------+---------------------------+
+//	  |  +-----+       +---+                    +--+
+//	  |  |init |       | c | head          main | c|   carried
+//	  |  +-----+       +---+  +----+ +-------+  +--+
+//	  |                       | t1 | |  t2   |          transient, scoped
+//	  |                       +----+ +-------+
+//	  +----------------+---------------------------+--> tick
+//	  0               L0                          L1
+//
+// # Invariants
+//
+// Checked by Check (T, P, F) between passes and by Verify (V) after every compile. Their
+// numbers appear in messages.
+//
+//	T1  every name, stream and site id is in range; Names[0] is empty
+//	T2  0 < Size <= MaxSize, and the rounded sizes sum to an int64
+//	T3  Alloc is Before or in [0, Events); Alloc < FreeRequested <= Free; finite frees are in [0, Events)
+//	T4  requests are ordered by Alloc, those of Before first
+//	T5  no two events share a tick
+//	T6  marks are ordered by Tick, in [0, Events], with a known kind
+//	P1  0 <= L0 <= L1 == len(Entries)
+//	P2  buffer sizes are positive multiples of Align, at most MaxSize
+//	P3  0 <= Start < End <= L1
+//	P4  a head is empty, or 0 <= HeadStart < HeadEnd <= Start with HeadStart <= L0 < HeadEnd and Start >= L0 and End == L1
+//	P5  buffers are ordered by (Start, entry)
+//	P6  a planned entry has the size and stream of its buffer and a kind other than dynamic; its tick is the buffer's Start or HeadStart
+//	P7  every buffer is named by one entry at its Start, and by one at its HeadStart where that is before L0
+//	P8  an entry that is not planned is dynamic and has MinSize <= MaxSize
+//	P9  marks are ordered by entry, in [0, L1]
+//	V1  every buffer has a place: 0 <= offset, a multiple of Align
+//	V2  no two buffers alive at one tick share an address
+//	V3  no two buffers of different streams share an address at any time
+//	V4  Peak is the highest end of a buffer
+//	V5  Peak is within the capacity of the rules
+//	F1… the plan file's own rules: runtime/plan_load.c and planfile.go
+package ir
