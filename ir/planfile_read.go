@@ -33,11 +33,11 @@ func (d *planDecoder) fail(rule string, at int64, format string, args ...any) *P
 
 func (d *planDecoder) decode() *Plan {
 	b, le := d.data, binary.LittleEndian
+	if !IsPlan(b) {
+		return d.fail("F2", 0, "not a plan file (or one mangled by a text-mode transfer)")
+	}
 	if len(b) < headerSize {
 		return d.fail("F1", int64(len(b)), "%d bytes are too few for a plan", len(b))
-	}
-	if string(b[:8]) != planMagic {
-		return d.fail("F2", 0, "not a plan file (or one mangled by a text-mode transfer)")
 	}
 	if major := le.Uint16(b[8:]); major != planMajor {
 		d.fail("F3", 8, "plan format %d.%d, this program reads %d.x: compile the plan again", major, le.Uint16(b[10:]), planMajor)

@@ -119,6 +119,9 @@ type Problem struct {
 	// Steps are the iterations of the trace the loop was made from, half-open, counted
 	// from 0 as the profile's iterations are; 0, 0 for a one-pass problem.
 	FirstStep, LastStep int
+	// Unroll is how many iterations the loop holds: 1, or more where something lives longer
+	// than one; 0 for a one-pass problem.
+	Unroll int
 }
 
 // Rules are the user's constraints as plain data. The language that writes them comes

@@ -13,7 +13,7 @@ import (
 // number, "before" or "never"; an interval is "[a,b)". Printing and parsing are inverse,
 // byte for byte. Golden files and --dump use it; it is for people and diffs, not for speed.
 //
-//	problem l0=3 l1=5 steps=1:3
+//	problem l0=3 l1=5 steps=1:3 unroll=1
 //	stream 0 0x0
 //	buffer 0 [0,5) head=[0,0) size=512 stream=0 kind=persistent
 //	entry 0 buffer=0 sizes=512..512 life=5 nf=0..0 stream=0 kind=persistent request=0
@@ -44,7 +44,7 @@ func (t *Trace) WriteText(w io.Writer) error {
 // WriteText prints p; with a layout, each buffer also says its offset.
 func (p *Problem) WriteText(w io.Writer, l *Layout) error {
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "problem l0=%d l1=%d steps=%d:%d", p.L0, p.L1, p.FirstStep, p.LastStep)
+	fmt.Fprintf(b, "problem l0=%d l1=%d steps=%d:%d unroll=%d", p.L0, p.L1, p.FirstStep, p.LastStep, p.Unroll)
 	if l != nil {
 		fmt.Fprintf(b, " peak=%d", l.Peak)
 	}

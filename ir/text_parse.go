@@ -248,7 +248,7 @@ func (p *textParser) head(verb string) {
 			Events: f.int("events", 0, max63), OnePass: f.bool("onepass"), Wrapped: f.bool("wrapped"), Late: f.bool("late"),
 			Reserved: Bytes(f.int("reserved", -1, max63)), Allocator: f.str("allocator")}
 	case "problem":
-		q := &Problem{L0: f.tick("l0"), L1: f.tick("l1"), Names: []string{""}}
+		q := &Problem{L0: f.tick("l0"), L1: f.tick("l1"), Unroll: int(f.int("unroll", 0, max32)), Names: []string{""}}
 		a, b := f.span("steps", ":", max32)
 		q.FirstStep, q.LastStep = int(a), int(b)
 		p.out.Problem = q

@@ -88,15 +88,15 @@ func TestTextRoundTrip(t *testing.T) {
 
 func TestParseTextErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                  "no \"end\" line",
-		"nonsense":          "line 1: \"nonsense\" does not begin",
-		"problem l0=1 l1=x": "line 1: \"x\" is not a number",
-		"problem l0=0 l1=0": "line 1: steps= is missing",
-		"plan profile=00":   "64 hexadecimal digits",
-		"problem l0=0 l1=0 steps=0:0\nbuffer 1 [0,1)":                                                        "line 2: number 1 where 0 is due",
-		"problem l0=0 l1=0 steps=0:0\nbuffer 0 [0;1) head=[0,0) size=512 stream=0 kind=transient":            "not an interval",
-		"problem l0=0 l1=0 steps=0:0\nbuffer 0 [0,1) head=[0,0) size=512 stream=0 kind=odd":                  "kind \"odd\" is unknown",
-		"problem l0=0 l1=0 steps=0:0\nbuffer 0 [0,1) head=[0,0) size=512 stream=0 kind=carried colour=green": "unknown [\"colour\"]",
+		"":                           "no \"end\" line",
+		"nonsense":                   "line 1: \"nonsense\" does not begin",
+		"problem l0=1 l1=x unroll=1": "line 1: \"x\" is not a number",
+		"problem l0=0 l1=0 unroll=1": "line 1: steps= is missing",
+		"plan profile=00":            "64 hexadecimal digits",
+		"problem l0=0 l1=0 steps=0:0 unroll=1\nbuffer 1 [0,1)":                                                        "line 2: number 1 where 0 is due",
+		"problem l0=0 l1=0 steps=0:0 unroll=1\nbuffer 0 [0;1) head=[0,0) size=512 stream=0 kind=transient":            "not an interval",
+		"problem l0=0 l1=0 steps=0:0 unroll=1\nbuffer 0 [0,1) head=[0,0) size=512 stream=0 kind=odd":                  "kind \"odd\" is unknown",
+		"problem l0=0 l1=0 steps=0:0 unroll=1\nbuffer 0 [0,1) head=[0,0) size=512 stream=0 kind=carried colour=green": "unknown [\"colour\"]",
 		"trace format=\"x device=0": "does not end",
 	} {
 		_, err := ir.ParseText(strings.NewReader(text))
@@ -107,7 +107,7 @@ func TestParseTextErrors(t *testing.T) {
 }
 
 func FuzzParseText(f *testing.F) {
-	f.Add("problem l0=0 l1=1 steps=0:0\nstream 0 0x0\nbuffer 0 [0,1) head=[0,0) size=512 stream=0 kind=transient\n" +
+	f.Add("problem l0=0 l1=1 steps=0:0 unroll=1\nstream 0 0x0\nbuffer 0 [0,1) head=[0,0) size=512 stream=0 kind=transient\n" +
 		"entry 0 buffer=0 sizes=512..512 life=1 nf=0..0 stream=0 kind=transient request=0 optional=false\nend problem\n")
 	f.Add("trace format=\"x\" device=0 events=1 onepass=false wrapped=false late=false reserved=-1 allocator=\"\"\n" +
 		"stream 0 0x0\nrequest 0 size=1 alloc=0 freereq=never free=never stream=0 site=0 flags=0 pool=0\nmark tick=0 kind=phase value=0 name=0\nend trace\n")

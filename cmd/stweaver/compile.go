@@ -1,0 +1,203 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"stweaver/compiler"
+	"stweaver/ir"
+)
+
+type compileFlags struct {
+	out, effort, capacity, streams, steps, dump string
+}
+
+func compileCommand(a *app) *cobra.Command {
+	var f compileFlags
+	c := &cobra.Command{
+		Use:   "compile IN",
+		Short: "Make a plan from a profile",
+		Long: `compile reads a profile, finds its iterations, plans every request that repeats, verifies
+the plan and, with -o, writes it. The report goes to standard output (to standard error
+with -o -).`,
+		Args: args(1, "one profile"),
+		RunE: func(cmd *cobra.Command, in []string) error { return a.compile(cmd, in[0], &f) },
+	}
+	c.Flags().StringVarP(&f.out, "output", "o", "", "write the plan to `PLAN`; - is standard output")
+	c.Flags().StringVar(&f.effort, "effort", "default", "how hard to pack: fast, default or max")
+	c.Flags().StringVar(&f.capacity, "capacity", "", "most memory the plan may take, e.g. 80GiB: fail (exit 5) if it does not fit")
+	c.Flags().StringVar(&f.streams, "streams", "apart", "apart: requests of different streams never share memory")
+	c.Flags().StringVar(&f.steps, "steps", "", "plan from iterations `A:B` of the profile, counted from 0, B excluded")
+	c.Flags().StringVar(&f.dump, "dump", "", "print the text form after `PASS` instead of the report: "+strings.Join(compiler.PassNames(), ", "))
+	return c
+}
+
+func (f *compileFlags) options() (compiler.Options, error) {
+	o := compiler.Options{Effort: compiler.Effort(f.effort), Dump: f.dump}
+	if !slices.Contains(compiler.Efforts, o.Effort) {
+		return o, usagef("--effort %s: one of fast, default, max", f.effort)
+	}
+	if f.dump != "" && !slices.Contains(compiler.PassNames(), f.dump) {
+		return o, usagef("--dump %s: one of %s", f.dump, strings.Join(compiler.PassNames(), ", "))
+	}
+	if f.streams != "apart" {
+		return o, usagef("--streams %s: only apart is supported: sharing memory between streams needs a runtime that orders them", f.streams)
+	}
+	var err error
+	if f.capacity != "" {
+		if o.Rules.Capacity, err = parseSize(f.capacity); err != nil {
+			return o, usagef("--capacity %s: %v", f.capacity, err)
+		}
+	}
+	o.From, o.To, err = parseRange("--steps", f.steps)
+	return o, err
+}
+
+func (a *app) compile(cmd *cobra.Command, in string, f *compileFlags) error {
+	o, err := f.options()
+	if err != nil {
+		return err
+	}
+	if f.dump != "" {
+		o.DumpTo = a.stdout
+	}
+	began := time.Now()
+	t, err := a.read(in)
+	if err != nil {
+		return err
+	}
+	read := time.Since(began).Seconds()
+	p := a.progress("packing")
+	o.Progress = func(_ string, done, total int, best, bound ir.Bytes) {
+		text := ""
+		if bound > 0 {
+			text = fmt.Sprintf("%s, gap %s", compiler.Size(best), percent(float64(best)/float64(bound)-1))
+		}
+		p.set(int64(done), int64(total), text)
+	}
+	c, err := compiler.Compile(cmd.Context(), t, o)
+	p.close()
+	if err != nil {
+		return named(in, err)
+	}
+	data, err := ir.EncodePlan(c.Plan)
+	if err != nil {
+		return err
+	}
+	if f.out != "" {
+		if err := a.writeFile(f.out, data); err != nil {
+			return err
+		}
+	}
+	if f.dump != "" {
+		return nil
+	}
+	s := c.Summary(len(data), read)
+	if f.out == "-" {
+		b := *a
+		b.stdout = a.stderr
+		return b.printSummary(s)
+	}
+	return a.printSummary(s)
+}
+
+// named puts the input's name before an error about its content.
+func named(in string, err error) error { return fmt.Errorf("%s: %w", in, err) }
+
+func (a *app) printSummary(s *compiler.Summary) error {
+	if a.json {
+		return a.printJSON(s)
+	}
+	w := a.table()
+	loop := "one pass, no loop"
+	if s.Steps > 0 {
+		loop = fmt.Sprintf("%d found (%s), planned from %d:%d", s.Steps, s.StepsSource, s.StepsUsed[0], s.StepsUsed[1])
+	}
+	if s.Unroll > 1 {
+		loop += fmt.Sprintf(", %d in the loop: some tensors outlive one", s.Unroll)
+	}
+	w.row("steps", loop)
+	w.row("requests", fmt.Sprintf("%d recorded; plan: %d once, then %d in each step", s.Requests, s.PrologueRequests, s.StepRequests))
+	for _, k := range ir.Kinds {
+		if n := s.Kinds[k.String()]; n.Requests > 0 {
+			w.row("  "+k.String(), fmt.Sprintf("%d requests, %s", n.Requests, compiler.Size(n.Bytes)))
+		}
+	}
+	w.row("live peak", bytesText(s.LivePeak)+" of the whole profile")
+	w.row("bound", bytesText(s.Bound)+" ("+s.BoundKind+" of what is planned)")
+	proved := ""
+	if s.Proved {
+		proved = ", the least possible"
+	}
+	w.row("plan peak", fmt.Sprintf("%s, gap %s%s", bytesText(s.PlanPeak), percent(s.Gap), proved))
+	if s.StreamsApart > 0 {
+		w.row("streams", fmt.Sprintf("%d kept apart: costs %s", s.Streams, compiler.Size(s.StreamsApart)))
+	}
+	if s.OutsidePlan > 0 {
+		w.row("outside", bytesText(s.OutsidePlan)+" were resident before recording began; the heap serves them")
+	}
+	if s.Reserved != nil {
+		w.row("recorded", fmt.Sprintf("%s reserved by the %s allocator, E %s", bytesText(*s.Reserved), s.Allocator, percent(*s.RecordedE)))
+	}
+	w.row("method", s.Method)
+	w.row("plan file", fmt.Sprintf("%d bytes, %.1f a planned request of the step", s.PlanFile, s.BytesPerRequest))
+	w.row("verified", fmt.Sprintf("%d buffers, %d requests on the recorded events", s.VerifiedBuffers, s.VerifiedRequests))
+	w.row("time", timeLine(s))
+	w.flush()
+	for _, n := range s.Notes {
+		fmt.Fprintf(a.stdout, "note  %s\n", n)
+	}
+	return nil
+}
+
+func timeLine(s *compiler.Summary) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%.2f s:", s.Seconds)
+	for _, p := range s.Passes {
+		fmt.Fprintf(&b, " %s %.2f", p.Name, p.Seconds)
+	}
+	return b.String()
+}
+
+// parseRange reads "A:B"; "" is 0, 0.
+func parseRange(flag, s string) (from, to int, err error) {
+	if s == "" {
+		return 0, 0, nil
+	}
+	x, y, ok := strings.Cut(s, ":")
+	from, e1 := strconv.Atoi(x)
+	to, e2 := strconv.Atoi(y)
+	if !ok || e1 != nil || e2 != nil || from < 0 || to <= from {
+		return 0, 0, usagef("%s %s: want A:B with 0 <= A < B", flag, s)
+	}
+	return from, to, nil
+}
+
+// parseSize reads a number of bytes with an optional unit: B, KiB, MiB, GiB, TiB (and KB,
+// MB, GB, TB as powers of ten).
+func parseSize(s string) (ir.Bytes, error) {
+	units := []struct {
+		name string
+		n    float64
+	}{
+		{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40},
+		{"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1}, {"", 1},
+	}
+	for _, u := range units {
+		num, ok := strings.CutSuffix(s, u.name)
+		if !ok {
+			continue
+		}
+		v, err := strconv.ParseFloat(strings.TrimSpace(num), 64)
+		if err != nil || !(v > 0) || v*u.n > float64(ir.MaxSize) {
+			return 0, fmt.Errorf("not a size; want bytes or a number with KiB, MiB, GiB, TiB")
+		}
+		return ir.Bytes(v * u.n), nil
+	}
+	panic("BUG: the empty unit matches everything")
+}

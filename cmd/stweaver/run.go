@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"stweaver/compiler"
+	"stweaver/ir"
+	"stweaver/profile"
+)
+
+// Exit codes. They are part of the interface: batch systems act on them.
+const (
+	exitOK          = 0
+	exitInternal    = 1   // a bug of ours, or the system failed us
+	exitUsage       = 2   // the command line is wrong
+	exitUnreadable  = 3   // an input cannot be read, or not be planned from
+	exitCheck       = 4   // a check failed: a plan that does not fit its profile, a replay that collided
+	exitInfeasible  = 5   // the constraints cannot be met
+	exitInterrupted = 130 // by a signal
+)
+
+// usageError is a mistake on the command line.
+type usageError struct{ msg string }
+
+func (e *usageError) Error() string { return e.msg }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+// checkError says that a check failed; its report has been printed.
+type checkError struct{ msg string }
+
+func (e *checkError) Error() string { return e.msg }
+
+// app is what every command shares.
+type app struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	json           bool
+	device         int
+}
+
+// commands is the literal table of the tool; those of a build with cgo follow it.
+var commands = []func(*app) *cobra.Command{
+	statsCommand,
+	checkCommand,
+	compileCommand,
+	verifyCommand,
+	dumpCommand,
+	versionCommand,
+}
+
+// run is the whole program: streams in, exit code out.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	defer func() {
+		if r := recover(); r != nil {
+			fmt.Fprintf(stderr, "stweaver: %v\nThis is a bug in stweaver: nothing was written. Please report it with the command line.\n", r)
+			code = exitInternal
+		}
+	}()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := a.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitOK
+	}
+	if ctx.Err() != nil {
+		err = ctx.Err()
+	}
+	code = exitCode(err)
+	fmt.Fprintf(stderr, "stweaver: %v\n", err)
+	if code == exitUsage {
+		fmt.Fprintln(stderr, "Run \"stweaver help\" for the commands, \"stweaver help COMMAND\" for one of them.")
+	}
+	return code
+}
+
+func exitCode(err error) int {
+	var usage *usageError
+	var check *checkError
+	var read *profile.Error
+	var plan *ir.PlanError
+	var steps *compiler.StepsError
+	var infeasible *compiler.InfeasibleError
+	var path *os.PathError
+	switch {
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case errors.As(err, &usage), strings.HasPrefix(err.Error(), "unknown command"):
+		return exitUsage
+	case errors.As(err, &check):
+		return exitCheck
+	case errors.As(err, &infeasible):
+		return exitInfeasible
+	case errors.As(err, &read), errors.As(err, &plan), errors.As(err, &steps), errors.As(err, &path):
+		return exitUnreadable
+	}
+	return exitInternal
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "stweaver",
+		Short: "Plan GPU memory for training runs",
+		Long: `stweaver reads an allocation profile of a training run, plans where every tensor
+goes, proves the plan, and replays it through the runtime that training would use.
+
+  stweaver compile snapshot.pickle -o run.plan     plan a recorded run
+  stweaver replay run.plan snapshot.pickle         execute the plan on the recording
+
+Profiles: torch memory snapshots, profiler traces with memory events, allocation logs,
+interval lists; plain, gzip or zstd. "-" is standard input or output.`,
+		SilenceErrors: true, SilenceUsage: true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: false},
+	}
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON object")
+	root.PersistentFlags().IntVar(&a.device, "device", -1, "device `ordinal` to take from a profile of several; -1: the busiest")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%v", err) })
+	for _, c := range append(commands, cgoCommands...) {
+		root.AddCommand(c(a))
+	}
+	return root
+}
+
+// args refuses a wrong number of arguments as a usage error.
+func args(n int, names string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, got []string) error {
+		if len(got) != n {
+			return usagef("%s takes %s, got %d arguments", cmd.Name(), names, len(got))
+		}
+		return nil
+	}
+}
+
+// printJSON writes v as one indented object.
+func (a *app) printJSON(v any) error {
+	e := json.NewEncoder(a.stdout)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// read reads a profile, with progress on a terminal.
+func (a *app) read(path string) (*ir.Trace, error) {
+	p := a.progress("reading " + path)
+	defer p.close()
+	o := profile.Options{Device: a.device, Progress: func(done, total int64) { p.set(done, total, "") }}
+	if path == "-" {
+		return profile.Read("standard input", a.stdin, o)
+	}
+	return profile.ReadFile(path, o)
+}
+
+// readPlan reads a plan file whole.
+func (a *app) readPlan(path string) (*ir.Plan, []byte, error) {
+	var data []byte
+	var err error
+	if path == "-" {
+		data, err = io.ReadAll(a.stdin)
+	} else {
+		data, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := ir.DecodePlan(data)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return p, data, nil
+}
+
+// writeFile writes data to path so that path never holds half of it: to a temporary file
+// in the same folder, then renamed. "-" is standard output.
+func (a *app) writeFile(path string, data []byte) error {
+	if path == "-" {
+		if isTerminal(a.stdout) {
+			return usagef("a plan is binary: give -o a file, or redirect standard output")
+		}
+		_, err := a.stdout.Write(data)
+		return err
+	}
+	return writeAtomic(path, data)
+}

@@ -1,0 +1,123 @@
+package compiler_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"stweaver/compiler"
+	"stweaver/internal/testkit"
+	"stweaver/ir"
+	"stweaver/profile"
+)
+
+// Golden pipelines: a small profile at the top, the text form after every pass below it. One
+// file is one story; its comment says which.
+func TestPipeline(t *testing.T) {
+	files, err := filepath.Glob("../testdata/pipeline/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no golden pipelines: %v", err)
+	}
+	for _, path := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) { pipeline(t, path) })
+	}
+}
+
+func pipeline(t *testing.T, path string) {
+	ar := testkit.OpenArchive(t, path)
+	defer ar.Close(t)
+	input, ok := ar.Get("profile")
+	if !ok {
+		t.Fatal("no section profile")
+	}
+	tr, err := profile.Read(filepath.Base(path), strings.NewReader(input), profile.Options{Device: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	tr.WriteText(&b)
+	ar.Compare(t, "want/trace", b.String())
+	var last *compiler.Compiled
+	for _, pass := range compiler.PassNames() {
+		if pass == "verify" {
+			continue // its dump is that of pack
+		}
+		b.Reset()
+		c, err := compiler.Compile(context.Background(), tr, options(t, ar, pass, &b))
+		if err != nil {
+			ar.Compare(t, "want/error", err.Error()+"\n")
+			return
+		}
+		ar.Compare(t, "want/"+pass, b.String())
+		last = c
+	}
+	ar.Compare(t, "want/report", report(last))
+	parsesBack(t, ar)
+}
+
+func options(t *testing.T, ar *testkit.Archive, pass string, b *bytes.Buffer) compiler.Options {
+	o := compiler.Options{Dump: pass, DumpTo: b}
+	text, _ := ar.Get("options")
+	for _, f := range strings.Fields(text) {
+		key, value, _ := strings.Cut(f, "=")
+		switch key {
+		case "capacity":
+			n, err := strconv.ParseInt(value, 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.Rules.Capacity = ir.Bytes(n)
+		case "steps":
+			fmt.Sscanf(value, "%d:%d", &o.From, &o.To)
+		default:
+			t.Fatalf("unknown option %q", f)
+		}
+	}
+	return o
+}
+
+// report is the part of a summary that does not vary.
+func report(c *compiler.Compiled) string {
+	s := c.Summary(0, 0)
+	var b strings.Builder
+	fmt.Fprintf(&b, "live %d bound %d (%s) plan %d apart %d outside %d method %s verified %d buffers, %d requests\n",
+		s.LivePeak, s.Bound, s.BoundKind, s.PlanPeak, s.StreamsApart, s.OutsidePlan, s.Method, s.VerifiedBuffers, s.VerifiedRequests)
+	for _, k := range ir.Kinds {
+		fmt.Fprintf(&b, "%v %d requests, %d bytes\n", k, s.Kinds[k.String()].Requests, s.Kinds[k.String()].Bytes)
+	}
+	for _, n := range s.Notes {
+		fmt.Fprintf(&b, "note %s\n", n)
+	}
+	return b.String()
+}
+
+// parsesBack prints, parses and prints again every stage that is in the text form.
+func parsesBack(t *testing.T, ar *testkit.Archive) {
+	for _, section := range []string{"want/trace", "want/lower", "want/pack", "want/emit"} {
+		text, _ := ar.Get(section)
+		x, err := ir.ParseText(strings.NewReader(text))
+		if err != nil {
+			t.Errorf("%s does not parse back: %v", section, err)
+			continue
+		}
+		var b bytes.Buffer
+		switch {
+		case x.Trace != nil:
+			x.Trace.WriteText(&b)
+		case x.Problem != nil:
+			x.Problem.WriteText(&b, x.Layout)
+			if err := x.Problem.Check(); err != nil {
+				t.Errorf("%s: %v", section, err)
+			}
+		default:
+			x.Plan.WriteText(&b)
+		}
+		if b.String() != text {
+			t.Errorf("%s prints differently after parsing", section)
+		}
+	}
+}

@@ -1,0 +1,353 @@
+package compiler
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"stweaver/ir"
+)
+
+// A workload is what replay runs: the recorded events up to the first steady iteration, then
+// steady iterations, recorded order inside each, as often as asked for.
+//
+//	recorded    init | 0 | 1 | 2 |            N = 5
+//	replayed    init | 0 | 1 | 2 | 1 | 2 | 1 |
+//	                              ^ seam
+//
+// At a seam the next iteration is not the one that followed in the recording. It frees tensors that
+// the iteration before *it* had allocated; here they were allocated by another one. The template says
+// which request plays the same part: one of the same entry. What no recorded free is coming for dies
+// when its entry usually does; where there is no entry, a free of the same size and stream stands in,
+// or it goes at the seam. What the recording never frees in any iteration accumulates here as it
+// did there.
+
+// Workload is a sequence of events with what is needed to judge a replay of it.
+type Workload struct {
+	Events   []ir.Event
+	Requests int   // number of ids: Events use [0, Requests)
+	Starts   []int // index in Events at which each replayed iteration begins
+}
+
+// WorkloadOptions choose what is replayed.
+type WorkloadOptions struct {
+	Iterations int  // steady iterations (passes of a one-pass trace); at least 1
+	From, To   int  // iterations of the profile to take turns with; both 0: the steady ones of the plan
+	Marks      bool // announce iterations and phases as the profile marks them
+}
+
+// Workload builds the events of a replay from a compiled profile.
+func (c *Compiled) Workload(o WorkloadOptions) (*Workload, error) {
+	if o.Iterations < 1 {
+		return nil, fmt.Errorf("compiler: a replay needs at least one iteration")
+	}
+	b := &workloadBuilder{
+		c: c, t: c.Trace, opts: o,
+		idOf: make([]uint32, len(c.Trace.Requests)),
+		at:   make([]int32, c.Trace.Events),
+	}
+	for i := range b.idOf {
+		b.idOf[i] = noID
+	}
+	for i := range b.t.Requests {
+		r := &b.t.Requests[i]
+		if r.Alloc != ir.Before {
+			b.at[r.Alloc] = int32(i + 1)
+		}
+		if r.Free != ir.Never {
+			b.at[r.Free] = -int32(i + 1)
+		}
+	}
+	if c.mapping.tmpl == nil {
+		return b.onePass(), nil
+	}
+	windows := c.mapping.tmpl.Windows
+	if o.From != 0 || o.To != 0 {
+		if o.From < 0 || o.To <= o.From || o.To > c.Steps.N() {
+			return nil, fmt.Errorf("compiler: iterations %d:%d of a profile that has %d", o.From, o.To, c.Steps.N())
+		}
+		windows = nil
+		for i := o.From; i < o.To; i++ {
+			windows = append(windows, [2]ir.Tick{c.Steps.Cuts[i], c.Steps.Cuts[i+1]})
+		}
+	}
+	b.steady(windows)
+	return &b.w, nil
+}
+
+const noID = ^uint32(0)
+
+type workloadBuilder struct {
+	c    *Compiled
+	t    *ir.Trace
+	opts WorkloadOptions
+	w    Workload
+	at   []int32   // event of each tick: +(r+1) alloc, -(r+1) free, 0 neither
+	idOf []uint32  // live instance of each request, noID where it has none
+	live []kept    // what steady iterations allocated and may still be live at a seam
+	pass int       // steady iteration under way, from 0
+	due  []dueFree // instances whose free no recorded event stands for, by clock
+	mark int       // next mark of the trace
+}
+
+// kept is a request whose instance outlived the pass that allocated it.
+type kept struct {
+	r    uint32
+	pass int
+}
+
+// dueFree is the free of an instance at a clock of the iteration under way, in entries.
+type dueFree struct {
+	clock  int
+	id     uint32
+	stream ir.StreamID
+}
+
+func (b *workloadBuilder) alloc(r uint32) {
+	q := &b.t.Requests[r]
+	id := uint32(b.w.Requests)
+	b.w.Requests++
+	b.idOf[r] = id
+	b.w.Events = append(b.w.Events, ir.Event{Kind: ir.EvAlloc, ID: id, Size: q.Size, Stream: q.Stream, Entry: b.entry(r)})
+}
+
+// entry is the plan entry that request r is an instance of in this pass.
+func (b *workloadBuilder) entry(r uint32) uint32 {
+	m := b.c.mapping
+	if k := m.memberOf[r]; k != ir.NoEntry {
+		return uint32(b.c.Problem.L0) + uint32(b.pass%m.unroll*len(m.tmpl.Entries)) + k
+	}
+	return m.entryOf[r]
+}
+
+func (b *workloadBuilder) free(r uint32) {
+	if id := b.idOf[r]; id != noID {
+		b.idOf[r] = noID
+		b.freeID(id, b.t.Requests[r].Stream)
+	}
+}
+
+func (b *workloadBuilder) freeID(id uint32, stream ir.StreamID) {
+	b.w.Events = append(b.w.Events, ir.Event{Kind: ir.EvFree, ID: id, Entry: ir.NoEntry, Stream: stream})
+}
+
+// freeDue frees what is due at or before clock.
+func (b *workloadBuilder) freeDue(clock int) {
+	n := 0
+	for ; n < len(b.due) && b.due[n].clock <= clock; n++ {
+		b.freeID(b.due[n].id, b.due[n].stream)
+	}
+	b.due = b.due[n:]
+}
+
+// run appends the recorded events of [from, to), with the marks that lie there.
+func (b *workloadBuilder) run(from, to ir.Tick) {
+	for b.mark = 0; b.mark < len(b.t.Marks) && b.t.Marks[b.mark].Tick < from; b.mark++ {
+	}
+	for k := from; k < to; k++ {
+		b.marksAt(k)
+		switch v := b.at[k]; {
+		case v > 0:
+			if k := b.c.mapping.memberOf[v-1]; len(b.due) > 0 && k != ir.NoEntry {
+				b.freeDue(int(k))
+			}
+			b.alloc(uint32(v - 1))
+		case v < 0:
+			b.free(uint32(-v - 1))
+		}
+	}
+}
+
+func (b *workloadBuilder) marksAt(k ir.Tick) {
+	for ; b.mark < len(b.t.Marks) && b.t.Marks[b.mark].Tick <= k; b.mark++ {
+		m := b.t.Marks[b.mark]
+		if b.opts.Marks && (m.Kind == ir.MarkPhase || m.Kind == ir.MarkIteration && m.Value >= 0) {
+			b.w.Events = append(b.w.Events, ir.Event{Kind: ir.EvMark, Mark: m.Kind, Value: m.Value, Name: m.Name, Entry: ir.NoEntry})
+		}
+	}
+}
+
+// before allocates what was live when recording began.
+func (b *workloadBuilder) before() {
+	for i := range b.t.Requests {
+		if b.t.Requests[i].Alloc != ir.Before {
+			break
+		}
+		b.alloc(uint32(i))
+	}
+}
+
+func (b *workloadBuilder) onePass() *Workload {
+	b.before()
+	for range b.opts.Iterations {
+		b.w.Starts = append(b.w.Starts, len(b.w.Events))
+		if b.opts.Marks && len(b.t.Marks) == 0 {
+			b.w.Events = append(b.w.Events, ir.Event{Kind: ir.EvMark, Mark: ir.MarkIteration, Entry: ir.NoEntry})
+		}
+		b.run(0, ir.Tick(b.t.Events))
+		for i := range b.t.Requests { // the pass ends: what it left alive goes
+			if b.t.Requests[i].Alloc != ir.Before {
+				b.free(uint32(i))
+			}
+		}
+	}
+	return &b.w
+}
+
+func (b *workloadBuilder) steady(windows [][2]ir.Tick) {
+	b.before()
+	b.run(0, windows[0][0])
+	n := len(b.c.mapping.tmpl.Entries)
+	for i := range b.opts.Iterations {
+		win := windows[i%len(windows)]
+		b.pass = i
+		b.w.Starts = append(b.w.Starts, len(b.w.Events))
+		if i > 0 && i%len(windows) == 0 {
+			b.seam(win)
+		}
+		b.run(win[0], win[1])
+		b.freeDue(n - 1)
+		for k := range b.due {
+			b.due[k].clock -= n
+		}
+		for k := win[0]; k < win[1]; k++ {
+			if v := b.at[k]; v > 0 && b.idOf[v-1] != noID {
+				b.live = append(b.live, kept{uint32(v - 1), i})
+			}
+		}
+	}
+}
+
+// seam finds the frees of what the last iteration leaves over.
+func (b *workloadBuilder) seam(next [2]ir.Tick) {
+	pair := b.c.mapping.pairOf
+	var left []kept
+	byEntry := make(map[uint32][]uint32)
+	for _, x := range b.live {
+		if b.idOf[x.r] != noID {
+			left = append(left, x)
+			if e := pair[x.r]; e != ir.NoEntry {
+				byEntry[e] = append(byEntry[e], x.r)
+			}
+		}
+	}
+	// The frees of the next iteration that are for what came before it.
+	var open []uint32
+	type wish struct{ want, have uint32 }
+	var wishes []wish
+	for k := next[0]; k < next[1]; k++ {
+		v := b.at[k]
+		if v >= 0 {
+			continue
+		}
+		r := uint32(-v - 1)
+		if q := &b.t.Requests[r]; q.Alloc >= next[0] || q.Alloc == ir.Before || b.idOf[r] != noID {
+			continue // its own, or still there from the recorded order
+		}
+		if list := byEntry[pair[r]]; len(list) > 0 {
+			wishes = append(wishes, wish{r, list[0]})
+			byEntry[pair[r]] = list[1:]
+		} else {
+			open = append(open, r)
+		}
+	}
+	for _, x := range wishes {
+		b.idOf[x.want], b.idOf[x.have] = b.idOf[x.have], noID
+	}
+	b.release(left, open)
+	b.live = b.live[:0]
+}
+
+// release ends the instances of left that no free of their own entry is coming for: when their
+// entry usually dies, else by a free in open of the same size and stream, else now.
+func (b *workloadBuilder) release(left []kept, open []uint32) {
+	type key struct {
+		size   ir.Bytes
+		stream ir.StreamID
+	}
+	same := make(map[key][]uint32)
+	for _, r := range open {
+		q := &b.t.Requests[r]
+		same[key{q.Rounded(), q.Stream}] = append(same[key{q.Rounded(), q.Stream}], r)
+	}
+	for _, x := range left {
+		r, id := x.r, b.idOf[x.r]
+		if id == noID {
+			continue
+		}
+		q := &b.t.Requests[r]
+		b.idOf[r] = noID // a new instance of r may come
+		k := key{q.Rounded(), q.Stream}
+		if clock, ok := b.c.usualDeath(r); ok {
+			clock -= (b.pass - x.pass) * len(b.c.mapping.tmpl.Entries)
+			b.due = append(b.due, dueFree{max(clock, 0), id, q.Stream})
+		} else if list := same[k]; len(list) > 0 {
+			same[k] = list[1:]
+			b.idOf[list[0]] = id
+		} else if q.Free != ir.Never || b.c.diesSomewhere(r) {
+			b.freeID(id, q.Stream)
+		}
+	}
+	slices.SortStableFunc(b.due, func(x, y dueFree) int { return cmp.Compare(x.clock, y.clock) })
+}
+
+// usualDeath is the clock of r's own iteration at which its entry is dead.
+func (c *Compiled) usualDeath(r uint32) (clock int, ok bool) {
+	k := c.mapping.memberOf[r]
+	if k == ir.NoEntry {
+		return 0, false
+	}
+	life := c.mapping.tmpl.Entries[k].Life
+	return int(k) + int(life), life < ir.MaxLife
+}
+
+// diesSomewhere reports whether another instance of r's entry is freed in the recording.
+func (c *Compiled) diesSomewhere(r uint32) bool {
+	k := c.mapping.memberOf[r]
+	if k == ir.NoEntry {
+		return false
+	}
+	for _, member := range c.mapping.tmpl.Member {
+		if q := member[k]; q != NoRequest && c.Trace.Requests[q].Free != ir.Never {
+			return true
+		}
+	}
+	return false
+}
+
+// VerifyWorkload executes the plan's addresses on the events themselves: every request that has a
+// planned entry is placed at that entry's address for as long as it really lives, and no two may
+// meet. It knows nothing of buffers, carried pieces or twins: it would find a lowering that is wrong
+// although its layout is right. It returns the number of placed requests and what collided.
+func VerifyWorkload(w *Workload, p *ir.Plan) (placed int, violations []ir.Violation) {
+	items := make([]ir.Placed, 0, w.Requests)
+	index := make([]int, w.Requests)
+	for i := range index {
+		index[i] = -1
+	}
+	for k := range w.Events {
+		ev := &w.Events[k]
+		switch {
+		case ev.Kind == ir.EvAlloc && ev.Entry != ir.NoEntry:
+			s := &p.Slots[p.Entries[ev.Entry].Slot]
+			if s.Flags&ir.SlotPlanned == 0 {
+				break
+			}
+			if ir.RoundUp(ev.Size) > ir.Bytes(s.Hi) {
+				violations = append(violations, ir.Violation{Rule: "V6", A: ir.BufferID(ev.ID), B: ir.NoBuffer,
+					Msg: fmt.Sprintf("event %d asks for %d bytes, its planned entry %d has %d", k, ev.Size, ev.Entry, s.Hi)})
+				break
+			}
+			index[ev.ID] = len(items)
+			items = append(items, ir.Placed{ID: ev.ID, Start: ir.Tick(k), End: ir.Never, From: ir.Offset(s.Lo), To: ir.Offset(s.Lo + s.Hi)})
+		case ev.Kind == ir.EvFree && index[ev.ID] >= 0:
+			items[index[ev.ID]].End = ir.Tick(k)
+		}
+	}
+	for _, c := range ir.VerifyPlaced(items, 20) {
+		violations = append(violations, ir.Violation{Rule: "V6", A: ir.BufferID(c[0].ID), B: ir.BufferID(c[1].ID),
+			Msg: fmt.Sprintf("replayed requests %d at [%d, %d) and %d at [%d, %d) are both alive at event %d",
+				c[0].ID, c[0].From, c[0].To, c[1].ID, c[1].From, c[1].To, c[1].Start)})
+	}
+	return len(items), violations
+}

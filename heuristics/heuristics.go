@@ -1,0 +1,71 @@
+package heuristics
+
+import "stweaver/ir"
+
+// Effort levels: tries of the improvement search after the table of packers.
+const (
+	EffortFast    = 0
+	EffortDefault = 24
+	EffortMax     = 400
+)
+
+// Options of Pack. The zero value is the fast effort on all processors.
+type Options struct {
+	// Effort is how many tries the improvement search gets: several for each where there
+	// are only some thousand buffers, fewer above some 100,000 (the work limit in
+	// portfolio.go).
+	Effort int
+	// Capacity is the most memory the caller can use, in bytes; 0: no limit. While the
+	// best layout is above a capacity that the bound allows, the search goes on past
+	// Effort, up to EffortMax tries. The result may still be above it.
+	Capacity ir.Bytes
+	// Progress, if not nil, is told after each try how many of how many have ended, and
+	// the best peak and the bound. Calls do not overlap, but come from other goroutines,
+	// and with several workers what they see of best depends on timing. tries may grow.
+	Progress func(try, tries int, best, bound ir.Bytes)
+	// Workers is the number of goroutines; 0: one for each processor. It does not change
+	// the result.
+	Workers int
+}
+
+// Result of Pack.
+type Result struct {
+	Layout ir.Layout
+	// Bound is a peak that no layout can be below: the live peak, heads included.
+	Bound ir.Bytes
+	// Packer names the winner: a name of the table, or "sample-N".
+	Packer string
+	// Tries is how many tries it took: where the bound was reached, up to and with the
+	// first that did; else all that the effort allows.
+	Tries int
+	// Peaks are the peaks of the tries that were better than all before them, in order,
+	// and of the reference where it ran. The others were given up on the way.
+	Peaks []PackerPeak
+}
+
+// PackerPeak is the peak one packer came to, in bytes.
+type PackerPeak struct {
+	Name string
+	Peak ir.Bytes
+}
+
+// Pack places the buffers of one arena on the timeline [0, horizon). A buffer's main and
+// head pieces share its address; buffers with no time at all get address 0.
+//
+// The buffers must pass ir.Check: sizes are not negative and their sum fits an int64.
+// Ticks may be anything. It is safe for concurrent use.
+func Pack(buffers []ir.Buffer, horizon ir.Tick, o Options) Result {
+	in := newInstance(buffers, horizon)
+	r := newRace(in, o)
+	r.run(r.listed(o.Effort), in.bound)
+	if goal := o.Capacity; goal >= in.bound && r.best.peak > int64(goal) {
+		r.run(r.listed(EffortMax), goal)
+	}
+	return r.result()
+}
+
+// LivePeak is the largest sum of sizes alive at one tick, head pieces included: a bound
+// on the peak of every layout. In bytes; the horizon bounds nothing.
+func LivePeak(buffers []ir.Buffer, horizon ir.Tick) ir.Bytes {
+	return newInstance(buffers, horizon).peak
+}

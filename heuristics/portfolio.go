@@ -1,0 +1,208 @@
+package heuristics
+
+import (
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+
+	"stweaver/ir"
+)
+
+// The race of the tries.
+//
+// Tries are numbered, and workers take them in that order. What a try finds out early
+// must not depend on who was faster, so information flows from lower numbers to higher
+// ones only:
+//
+//   - a try is given up when its peak reaches the best peak of a finished try of lower
+//     number. It could not have won: the winner is the least (peak, number).
+//   - when try k reaches the goal, tries above k are given up, and those below k run on,
+//     since one of them may reach it too and is then the winner.
+//
+// A try that beats all before it is therefore never given up, whatever the timing, and
+// the winner, the number of tries and the list of improving peaks are functions of the
+// input. Steps are bounded too: a try that needs far more than others of its size (many
+// tiny gaps, a best fit looking at each) ends at a fixed count.
+//
+// Work limit. A table and a search that take a second at 10^5 buffers must not take a
+// minute at 10^6, so the tries are cut to as many as place about placements buffers,
+// and placementsPerTry more for each try of the effort; minTries always run. On problems far below smallProblem buffers one try of the effort buys several.
+
+const (
+	placements       = 6_000_000
+	placementsPerTry = 200_000
+	minTries         = 4 // the reference among them
+
+	smallProblem = 8_192
+
+	stepsPerBuffer = 4_000
+	stepsAtLeast   = 50_000_000
+)
+
+// try is one entry of the race.
+type try struct {
+	name   string
+	run    func(*bench) bool
+	exempt bool // from being given up for its peak or steps
+}
+
+// outcome of a finished try.
+type outcome struct {
+	peak int64 // math.MaxInt64 if it was given up
+	done bool
+}
+
+type race struct {
+	in       *instance
+	workers  int
+	progress func(try, tries int, best, bound ir.Bytes)
+
+	mu       sync.Mutex
+	tries    []try
+	outcomes []outcome // by number, as far as started
+	next     int       // number of the next try
+	ended    int
+	goal     int64
+	first    int // lowest number that reached the goal; len(tries) if none
+	best     struct {
+		peak    int64
+		number  int
+		offsets []ir.Offset
+	}
+}
+
+func newRace(in *instance, o Options) *race {
+	r := &race{in: in, workers: o.Workers, progress: o.Progress}
+	if r.workers <= 0 {
+		r.workers = runtime.GOMAXPROCS(0)
+	}
+	r.best.peak = math.MaxInt64
+	return r
+}
+
+// listed returns the tries for an effort. Those for a lower one are the beginning of it.
+func (r *race) listed(effort int) []try {
+	effort = max(effort, 0)
+	n := max(len(r.in.buffers), 1)
+	var tries []try
+	for _, p := range packers {
+		if p.most == 0 || n <= p.most {
+			tries = append(tries, try{p.Name, p.run, p.reference})
+		}
+	}
+	// Where the work limit can cut the reference off, it comes before the cut.
+	ref := slices.IndexFunc(tries, func(t try) bool { return t.exempt })
+	if ref >= placements/n {
+		t := tries[ref]
+		tries = slices.Insert(slices.Delete(tries, ref, ref+1), minTries-1, t)
+	}
+	tries[0].exempt = true // something must be there
+	for i := range effort * smallTries(n) {
+		tries = append(tries, try{fmt.Sprintf("sample-%d", i), sample(i), false})
+	}
+	work := placements + effort*placementsPerTry
+	return tries[:min(len(tries), max(minTries, work/n))]
+}
+
+// smallTries is how many tries of the search one unit of effort buys.
+func smallTries(n int) int { return min(max(smallProblem/n, 1), 16) }
+
+// run runs those of the tries that have not run yet, until one reaches the goal.
+func (r *race) run(tries []try, goal ir.Bytes) {
+	r.tries, r.goal = tries, int64(goal)
+	r.outcomes = append(r.outcomes, make([]outcome, max(0, len(tries)-len(r.outcomes)))...)
+	r.first = len(tries)
+	var wait sync.WaitGroup
+	for range min(r.workers, len(tries)-r.next) {
+		wait.Go(r.work)
+	}
+	wait.Wait()
+}
+
+// work runs tries until there are none.
+func (r *race) work() {
+	w := newBench(r.in)
+	for {
+		r.mu.Lock()
+		k := r.next
+		if k >= len(r.tries) || k > r.first {
+			r.mu.Unlock()
+			return
+		}
+		r.next++
+		r.mu.Unlock()
+
+		t := r.tries[k]
+		w.leash = leash{ceil: func() int64 { return r.ceil(k) }}
+		if !t.exempt {
+			w.leash.steps = max(stepsAtLeast, stepsPerBuffer*int64(len(r.in.buffers)))
+		}
+		r.end(k, w, t.run(w))
+	}
+}
+
+// ceil is the highest peak with which try k could still win: -1 if it cannot.
+func (r *race) ceil(k int) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if k > r.first {
+		return -1
+	}
+	if r.tries[k].exempt {
+		return math.MaxInt64
+	}
+	ceil := int64(math.MaxInt64)
+	for _, o := range r.outcomes[:k] {
+		if o.done {
+			ceil = min(ceil, o.peak-1)
+		}
+	}
+	return ceil
+}
+
+func (r *race) end(k int, w *bench, whole bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	o := outcome{peak: math.MaxInt64, done: true}
+	if whole {
+		o.peak = w.peak
+		// Peaks that reach the goal count as equal, or a try above the first that does
+		// could win by having been fast.
+		peak, best := max(w.peak, r.goal), max(r.best.peak, r.goal)
+		if peak < best || peak == best && k < r.best.number {
+			// Swap the layouts; the next try of w overwrites the one it gets.
+			keep := r.best.offsets
+			if keep == nil {
+				keep = make([]ir.Offset, len(w.offsets))
+			}
+			r.best.peak, r.best.number, r.best.offsets, w.offsets = w.peak, k, w.offsets, keep
+		}
+		if w.peak <= r.goal {
+			r.first = min(r.first, k)
+		}
+	}
+	r.outcomes[k] = o
+	r.ended++
+	if r.progress != nil {
+		r.progress(r.ended, len(r.tries), ir.Bytes(r.best.peak), r.in.bound)
+	}
+}
+
+func (r *race) result() Result {
+	res := Result{
+		Layout: ir.Layout{Offsets: r.best.offsets, Peak: ir.Bytes(r.best.peak)},
+		Bound:  r.in.bound,
+		Packer: r.tries[r.best.number].name,
+		Tries:  min(len(r.tries), r.first+1),
+	}
+	low := int64(math.MaxInt64)
+	for k, o := range r.outcomes[:res.Tries] {
+		if o.peak < low || r.tries[k].exempt && k > 0 {
+			res.Peaks = append(res.Peaks, PackerPeak{r.tries[k].name, ir.Bytes(o.peak)})
+		}
+		low = min(low, o.peak)
+	}
+	return res
+}

@@ -1,0 +1,61 @@
+# build.mk: the C side, included by the top Makefile; paths are relative to it.
+#
+#   so       build/libstweaver.so, the runtime alone
+#   ctest    every plain-C test: plain, with ASan + UBSan, with TSan, and those with threads once more
+#            with a lock that changes owner all the time; needs no Go
+#   exports  the .so exports what runtime/exports.txt lists and asks for an old libc only
+#   cbench   ns of a malloc + free pair beside glibc's
+#   cfuzz    mutated plans against the loader; FUZZ_ROUNDS, FUZZ_SEED
+
+CC ?= cc
+RT := runtime
+RT_OUT := build/runtime
+RT_CORE := $(addprefix $(RT)/,plan_load.c stw.c stw_match.c stw_heap.c stw_table.c stw_check.c stw_lock.c backend_host.c crc32c.c)
+RT_HEADERS := $(addprefix $(RT)/,stw.h stw_plan.h stw_internal.h) $(addprefix $(RT)/ctest/,check.h support.h)
+RT_TESTS := test_load test_api test_heap test_lock test_stress fuzz_load
+RT_STRICT := -std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Werror
+RT_FLAGS_plain := -O2
+RT_FLAGS_eager := -O2 -DSTW_STREAK=2
+RT_FLAGS_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+RT_FLAGS_tsan := -O1 -g -DSTW_STREAK=8 -fsanitize=thread -fno-sanitize-recover=all
+FUZZ_ROUNDS ?= 100000
+FUZZ_SEED ?= 1
+
+.PHONY: so ctest exports cbench cfuzz
+
+so: build/libstweaver.so
+
+build/libstweaver.so: $(RT_CORE) $(RT_HEADERS)
+	@mkdir -p build
+	$(CC) $(RT_STRICT) -O2 -fPIC -shared -fvisibility=hidden -Wl,-z,defs -Wl,-z,now -Wl,-soname,libstweaver.so -o $@ $(RT_CORE) -pthread
+
+# build/runtime/<mode>/<test>: the core is compiled with the mode's flags, once for each mode.
+define rt_mode
+$(RT_OUT)/$(1)/%.o: $(RT)/%.c $(RT_HEADERS)
+	@mkdir -p $$(dir $$@)
+	$$(CC) $(RT_STRICT) $(RT_FLAGS_$(1)) -fvisibility=hidden -c -o $$@ $$<
+$(RT_OUT)/$(1)/%: $(RT_OUT)/$(1)/ctest/%.o $(RT_OUT)/$(1)/ctest/support.o $(RT_CORE:$(RT)/%.c=$(RT_OUT)/$(1)/%.o)
+	$$(CC) $(RT_FLAGS_$(1)) -o $$@ $$^ -pthread
+endef
+$(foreach mode,plain eager asan tsan,$(eval $(call rt_mode,$(mode))))
+.PRECIOUS: $(foreach mode,plain eager asan tsan,$(RT_OUT)/$(mode)/%.o $(RT_OUT)/$(mode)/ctest/%.o)
+
+RT_BINARIES := $(addprefix $(RT_OUT)/eager/,test_lock test_stress) \
+    $(foreach mode,plain asan tsan,$(addprefix $(RT_OUT)/$(mode)/,$(RT_TESTS)))
+
+ctest: $(RT_BINARIES)
+	@set -e; for t in $(RT_BINARIES); do echo "== $$t"; $$t; done
+
+exports: build/libstweaver.so
+	@nm -D --defined-only $< | awk '{print $$3}' | LC_ALL=C sort | diff $(RT)/exports.txt - \
+	    || { echo "exports: $< does not export what $(RT)/exports.txt lists"; exit 1; }
+	@objdump -T $< | grep -o 'GLIBC_[0-9.]*' | LC_ALL=C sort -uV | awk -F'[_.]' \
+	    '$$2 > 2 || $$3 > 28 { print "exports: needs " $$0 ", newer than GLIBC_2.28"; bad = 1 } END { exit bad }'
+	@! objdump -p $< | awk '$$1 == "NEEDED" && $$2 !~ /^libc\.so/ { print "exports: needs " $$2; found = 1 } END { exit !found }'
+	@echo "exports: as listed, libc only, GLIBC_2.28 or older"
+
+cbench: $(RT_OUT)/plain/bench
+	$<
+
+cfuzz: $(RT_OUT)/asan/fuzz_load
+	$< $(FUZZ_ROUNDS) $(FUZZ_SEED)

@@ -1,0 +1,323 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Options limit the modelled memory.
+type Options struct {
+	Capacity    uint64 // bytes, arena and heaps together; 0: no limit
+	Granularity uint64 // bytes by which memory is committed, a power of two >= Unit; 0: 2 MiB
+	HeapBytes   uint64 // address space of each heap, bytes; 0: 256 GiB
+}
+
+const (
+	defaultGranularity = 2 << 20
+	defaultHeapBytes   = 256 << 30
+)
+
+// ErrCapacity is wrapped by New's error when the arena alone exceeds the capacity.
+var ErrCapacity = errors.New("arena exceeds the capacity")
+
+// Addr is a symbolic address: Space 0 is the arena, 1 + k the heap that was needed k-th.
+// Offset is in bytes from the start of the space.
+type Addr struct {
+	Space  uint32
+	Offset uint64
+}
+
+// Class says what became of a request. Every request is exactly one of them.
+type Class uint8
+
+// Classes, as stw.h draws them. Failed is a request that found no memory or was absurdly
+// large; Zero one of no bytes.
+const (
+	Hit Class = iota + 1
+	Conflict
+	TooLarge
+	Dynamic
+	Unknown
+	Failed
+	Zero
+)
+
+func (c Class) String() string {
+	names := [...]string{"none", "hit", "conflict", "too large", "dynamic", "unknown", "failed", "zero"}
+	if int(c) < len(names) {
+		return names[c]
+	}
+	return fmt.Sprintf("Class(%d)", uint8(c))
+}
+
+// Answer is what the last request was taken for.
+type Answer struct {
+	Class Class
+	Entry int // of the plan; -1 where no entry matched
+}
+
+// Stats are counters since creation, the same ones as stw_stats in stw.h. Bytes are rounded
+// to Unit.
+type Stats struct {
+	Requests uint64 // = Hits + Conflicts + TooLarge + Dynamic + Unknown + ZeroSize + Failed
+	Frees    uint64 // of live addresses
+
+	Hits      uint64 // planned address handed out
+	Conflicts uint64 // planned range was occupied
+	TooLarge  uint64 // planned entry, request larger than its slot
+	Dynamic   uint64 // matched an entry that has no place
+	Unknown   uint64 // matched no entry
+	Slow      uint64 // requests for which a column was computed
+	Resyncs   uint64 // times the position moved other than to the next entry
+	Restarts  uint64 // times the position was searched in the whole plan
+	ZeroSize  uint64 // requests of 0 bytes
+	Failed    uint64 // requests without memory, or of an absurd size
+	BadFree   uint64 // frees of an address that is not live
+
+	LiveBytes, PeakLiveBytes         uint64 // handed out
+	HeapLiveBytes, HeapPeakBytes     uint64 // the part served by heaps
+	ReservedBytes, PeakReservedBytes uint64 // arena and heaps, in granules
+	ArenaBytes                       uint64 // the arena, in granules
+	StaticFallbackBytes              uint64 // bytes of conflicts and too large ones, summed
+
+	Position uint64 // entry expected next; the number of entries while it is not known
+	Atoms    uint64 // pieces of the arena between neighbouring planned boundaries
+}
+
+// live is one block that is handed out.
+type live struct {
+	size uint64 // bytes, rounded
+	span uint64 // bytes occupied in the space: the slot's where that is larger
+}
+
+// Allocator is one modelled allocator.
+type Allocator struct {
+	plan     *Plan
+	opts     Options
+	match    *matcher
+	occupied occupancy
+	heaps    []*growing
+	byStream map[uint64]*growing
+	mapped   map[uint64]int // raw handle to plan stream, -1 for none
+	taken    []bool         // plan streams that have a handle
+	live     map[Addr]live
+	stats    Stats
+	last     Answer
+}
+
+// New returns an allocator that executes p; nil is no plan at all, heap only. The error says
+// which part of the plan or of the options is not valid, or wraps ErrCapacity.
+func New(p *Plan, o Options) (*Allocator, error) {
+	if p == nil {
+		p = &Plan{}
+	}
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	if o.Granularity == 0 {
+		o.Granularity = defaultGranularity
+	}
+	if o.HeapBytes == 0 {
+		o.HeapBytes = defaultHeapBytes
+	}
+	if o.Granularity < Unit || o.Granularity&(o.Granularity-1) != 0 {
+		return nil, fmt.Errorf("model: granularity %d is not a power of two of at least %d bytes", o.Granularity, Unit)
+	}
+	a := &Allocator{
+		plan:     p,
+		opts:     o,
+		match:    newMatcher(p),
+		occupied: newOccupancy(),
+		byStream: make(map[uint64]*growing),
+		mapped:   make(map[uint64]int),
+		taken:    make([]bool, len(p.Streams)),
+		live:     make(map[Addr]live),
+	}
+	a.stats.ArenaBytes = a.granules(p.Arena)
+	a.stats.Atoms = p.atoms()
+	if !a.reserve(a.stats.ArenaBytes) {
+		return nil, fmt.Errorf("model: arena of %d bytes, capacity %d: %w", a.stats.ArenaBytes, o.Capacity, ErrCapacity)
+	}
+	return a, nil
+}
+
+// granules rounds bytes up to what is committed at once.
+func (a *Allocator) granules(bytes uint64) uint64 {
+	return (bytes + a.opts.Granularity - 1) &^ (a.opts.Granularity - 1)
+}
+
+// reserve commits more bytes, a multiple of the granularity, if the capacity allows.
+func (a *Allocator) reserve(bytes uint64) bool {
+	s := &a.stats
+	if a.opts.Capacity != 0 && s.ReservedBytes+bytes > a.opts.Capacity {
+		return false
+	}
+	s.ReservedBytes += bytes
+	s.PeakReservedBytes = max(s.PeakReservedBytes, s.ReservedBytes)
+	return true
+}
+
+// planStream returns the plan's stream for a raw handle, -1 for none. A handle gets its
+// stream at its first request and keeps it: 0 the one that was 0 when recorded, any other the
+// first one left.
+func (a *Allocator) planStream(handle uint64) int {
+	if s, ok := a.mapped[handle]; ok {
+		return s
+	}
+	found := -1
+	for i, s := range a.plan.Streams {
+		if !a.taken[i] && (s.Handle == 0) == (handle == 0) {
+			found = i
+			a.taken[i] = true
+			break
+		}
+	}
+	a.mapped[handle] = found
+	return found
+}
+
+// Malloc returns the address of size bytes for work of stream, or false: size 0, more than
+// MaxSize, or no memory.
+func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
+	a.stats.Requests++
+	a.last = Answer{Failed, -1}
+	if size == 0 {
+		a.stats.ZeroSize++
+		a.last.Class = Zero
+		return Addr{}, false
+	}
+	if size > MaxSize {
+		a.stats.Failed++
+		return Addr{}, false
+	}
+	z := (size + Unit - 1) &^ (Unit - 1)
+	entry := -1
+	if s := a.planStream(stream); s >= 0 {
+		entry = a.match.request(int64(z), s)
+	}
+	a.last.Entry = entry
+	class := Unknown
+	if entry >= 0 {
+		slot := a.plan.Slots[a.plan.Entries[entry].Slot]
+		begin, end := slot.span()
+		switch {
+		case slot.Flags&Planned == 0:
+			class = Dynamic
+		case z > end-begin:
+			class = TooLarge
+		case !a.occupied.free(interval{begin, end}):
+			class = Conflict
+		default:
+			a.occupied.take(interval{begin, end})
+			return a.hand(Addr{0, begin}, live{z, end - begin}, Hit), true
+		}
+	}
+	h := a.heapOf(stream)
+	off, ok := h.take(z/Unit, func(bytes uint64) bool { return a.growHeap(h, bytes) })
+	if !ok {
+		a.stats.Failed++
+		return Addr{}, false
+	}
+	return a.hand(Addr{h.space, off * Unit}, live{z, z}, class), true
+}
+
+// hand counts a block that is handed out.
+func (a *Allocator) hand(at Addr, b live, class Class) Addr {
+	s := &a.stats
+	switch class {
+	case Hit:
+		s.Hits++
+	case Conflict:
+		s.Conflicts++
+		s.StaticFallbackBytes += b.size
+	case TooLarge:
+		s.TooLarge++
+		s.StaticFallbackBytes += b.size
+	case Dynamic:
+		s.Dynamic++
+	default:
+		s.Unknown++
+	}
+	a.live[at] = b
+	a.last.Class = class
+	s.LiveBytes += b.size
+	s.PeakLiveBytes = max(s.PeakLiveBytes, s.LiveBytes)
+	if at.Space != 0 {
+		s.HeapLiveBytes += b.size
+		s.HeapPeakBytes = max(s.HeapPeakBytes, s.HeapLiveBytes)
+	}
+	return at
+}
+
+func (a *Allocator) heapOf(stream uint64) *growing {
+	h := a.byStream[stream]
+	if h == nil {
+		h = newGrowing(stream, uint32(len(a.heaps)+1))
+		a.heaps = append(a.heaps, h)
+		a.byStream[stream] = h
+	}
+	return h
+}
+
+// growHeap commits what h needs to reach bytes, if its range and the capacity allow.
+func (a *Allocator) growHeap(h *growing, bytes uint64) bool {
+	need := a.granules(bytes)
+	if need > a.granules(a.opts.HeapBytes) {
+		return false
+	}
+	if need > h.committed {
+		if !a.reserve(need - h.committed) {
+			return false
+		}
+		h.committed = need
+	}
+	return true
+}
+
+// Free takes back an address and reports whether it was live.
+func (a *Allocator) Free(at Addr) bool {
+	b, ok := a.live[at]
+	if !ok {
+		a.stats.BadFree++
+		return false
+	}
+	delete(a.live, at)
+	s := &a.stats
+	s.Frees++
+	s.LiveBytes -= b.size
+	a.match.nf = min(a.match.nf+1, 3)
+	if at.Space == 0 {
+		a.occupied.drop(interval{at.Offset, at.Offset + b.span})
+		return true
+	}
+	s.HeapLiveBytes -= b.size
+	a.heaps[at.Space-1].give(at.Offset/Unit, b.size/Unit)
+	return true
+}
+
+// Mark tells of a point of the program: iteration value begins, or the phase called name.
+// Other kinds are ignored.
+func (a *Allocator) Mark(kind MarkKind, value int64, name string) {
+	switch kind {
+	case MarkIteration:
+		a.match.markIteration(value)
+	case MarkPhase:
+		a.match.markPhase(name)
+	}
+}
+
+// Last returns what the latest request was taken for: its entry is known even where the
+// address came from a heap.
+func (a *Allocator) Last() Answer { return a.last }
+
+// Stats returns the counters.
+func (a *Allocator) Stats() Stats {
+	s := a.stats
+	m := a.match
+	s.Slow, s.Resyncs, s.Restarts = m.slow, m.resyncs, m.restarts
+	s.Position = uint64(m.n)
+	if pos, _ := m.best(); m.mode == inSync {
+		s.Position = uint64(pos)
+	}
+	return s
+}

@@ -1,0 +1,107 @@
+package model
+
+import "math"
+
+// One heap serves one raw stream from one growing range:
+//
+//	0                                               top          committed       limit
+//	|  used  | free |  used  |  free  | used | free |  . . . . . . . |  not backed  |
+//
+// A request takes the smallest free block that is large enough; among equals, the one freed
+// last if it is smaller than smallUnits, else the lowest address. With nothing large enough
+// the range grows by what is missing behind the last block. The rule of the C core (a list
+// for each small size, then a tree for the rest) is one order here: free blocks sorted by
+// (size, rank, offset), rank falling with every block put in for small ones and 0 for large
+// ones. The block to take is the first that is not smaller than the request.
+
+// smallUnits is the size, in units, below which the block freed last is taken first.
+const smallUnits = 2048
+
+// block is a free range of a heap, in units.
+type block struct {
+	off, size uint64
+	rank      uint64 // position among small blocks of equal size
+}
+
+type growing struct {
+	stream    uint64 // raw handle
+	space     uint32
+	bySize    *ordered[block]
+	byOffset  *ordered[block]
+	top       uint64 // units
+	committed uint64 // bytes
+	puts      uint64 // blocks put in so far
+}
+
+func newGrowing(stream uint64, space uint32) *growing {
+	return &growing{
+		stream: stream,
+		space:  space,
+		bySize: newOrdered(func(a, b block) bool {
+			if a.size != b.size {
+				return a.size < b.size
+			}
+			if a.rank != b.rank {
+				return a.rank < b.rank
+			}
+			return a.off < b.off
+		}),
+		byOffset: newOrdered(func(a, b block) bool { return a.off < b.off }),
+	}
+}
+
+// take returns the offset, in units, of n units. grow is asked before the range grows, with
+// the bytes that would have to be committed then; a refusal leaves the heap as it was.
+func (h *growing) take(n uint64, grow func(bytes uint64) bool) (uint64, bool) {
+	if b, ok := h.bySize.ceiling(block{size: n}); ok {
+		h.pull(b)
+		if b.size > n {
+			h.put(block{off: b.off + n, size: b.size - n})
+		}
+		return b.off, true
+	}
+	start := h.top
+	last, ok := h.byOffset.below(block{off: h.top})
+	tail := ok && last.off+last.size == h.top
+	if tail {
+		start = last.off
+	}
+	if !grow((start + n) * Unit) {
+		return 0, false
+	}
+	if tail {
+		h.pull(last)
+	}
+	h.top = start + n
+	return start, true
+}
+
+// give takes back n units at off and merges them with the free blocks on both sides.
+func (h *growing) give(off, n uint64) {
+	b := block{off: off, size: n}
+	if left, ok := h.byOffset.below(b); ok && left.off+left.size == off {
+		h.pull(left)
+		b = block{off: left.off, size: left.size + b.size}
+	}
+	if right, ok := h.byOffset.ceiling(b); ok && right.off == b.off+b.size {
+		h.pull(right)
+		b.size += right.size
+	}
+	h.put(b)
+}
+
+func (h *growing) put(b block) {
+	b.rank = 0
+	if b.size < smallUnits {
+		h.puts++
+		b.rank = math.MaxUint64 - h.puts
+	}
+	h.bySize.insert(b)
+	h.byOffset.insert(b)
+}
+
+func (h *growing) pull(b block) {
+	if !h.bySize.remove(b) || !h.byOffset.remove(b) {
+		panic("BUG: model: free block missing from an order")
+	}
+}

@@ -1,0 +1,328 @@
+package model
+
+// The matcher says which entry of the plan a request is. It holds hypotheses "the entry
+// expected next is p", each with a score h <= 0 in thousandths; the best has 0. In step with
+// the plan there is one hypothesis and its entry scores well: the answer is that entry, and
+// the hypothesis moves on. Otherwise one column of an alignment with affine gaps is computed
+// along the path q[0], q[1], … that starts at the first hypothesis:
+//
+//	                 q[0]    q[1]    q[2]    q[3]    q[4]
+//	before the       stay0           stay2                    expected next, so far
+//	request                --skip------------>
+//	                                       \  match: this request is q[3]
+//	after it         extra0          extra2        `> q[4]    expected next, now
+//
+// A request that is not in the plan leaves a hypothesis where it is (extra). Entries that are
+// not requested this time are skipped: opening a gap is dear, going on is cheap, dearer over
+// entries that are in every iteration (gapM) than over optional ones (gapO).
+//
+//	sync ---- mean of hits below 0.6 ----> lost --- max(64, n/4) requests ---> search
+//	  ^                                      ^                                  | |
+//	  |                                      `------- 16 columns, none ---------' |
+//	  `---- a mark, or four matches in a row that lead to the best --------------'
+//
+// The rule in full is runtime/MATCHER.md.
+
+// Prices and limits, in thousandths, positions or requests.
+const (
+	none = -(1 << 60) // no score; sums that start from it stay below none/2
+
+	equalLarge   = 4000
+	equalSmall   = 1500
+	smallBytes   = 4096
+	otherSize    = -2000
+	otherFar     = -2500 // sizes more than 4 times apart
+	inRange      = 1500
+	nearRange    = 1000
+	outOfRange   = 200
+	freesFit     = 1000
+	freesMisfit  = -1500
+	fastScore    = 1000
+	openOptional = 3000
+	openMust     = 8000
+	skipOptional = 4
+	skipMust     = 200
+	extraPrice   = 1500
+	dropBelow    = 14000
+	keepBehind   = 64
+	lookAhead    = 700
+	hitMean      = 1000000
+	lostMean     = 600000
+	waitAtLeast  = 64
+	searchColumn = 16
+	searchStreak = 4
+)
+
+type mode uint8
+
+const (
+	inSync mode = iota
+	lost
+	searching
+)
+
+type hypothesis struct {
+	pos int
+	h   int64
+}
+
+// reach says how a new score came about: by a match of the position at path index from,
+// after skipping some where gap is set, or with from < 0 because the request was an extra one.
+type reach struct {
+	from int
+	gap  bool
+}
+
+type matcher struct {
+	plan    *Plan
+	n, loop int          // entries; where the last one's successor is
+	hyps    []hypothesis // in path order; kept as they were while not in sync
+	mode    mode
+	mean    int64 // moving average of hits, hitMean when all hit
+	wait    int   // requests since lost
+	columns int   // of this search
+	streak  int   // of its columns whose best was a match
+	nf      int   // successful frees since the last request, at most 3
+
+	stay []int64 // score before the request, by path index; kept between columns of a search
+	next []int64 // … and after it
+	how  []reach
+	path []int // positions of the column
+
+	phases map[uint64]map[int]bool // positions of each phase's marks, by hashed name
+
+	slow, resyncs, restarts uint64
+}
+
+func newMatcher(p *Plan) *matcher {
+	m := &matcher{plan: p, n: len(p.Entries), mean: hitMean}
+	if int(p.LoopStart) < m.n {
+		m.loop = int(p.LoopStart)
+	}
+	m.hyps = []hypothesis{{0, 0}}
+	m.phases = make(map[uint64]map[int]bool)
+	for _, k := range p.Marks {
+		if k.Kind == MarkPhase {
+			if m.phases[k.Name] == nil {
+				m.phases[k.Name] = make(map[int]bool)
+			}
+			m.phases[k.Name][m.place(int(k.Entry))] = true
+		}
+	}
+	return m
+}
+
+func (m *matcher) succ(pos int) int {
+	if pos == m.n-1 {
+		return m.loop
+	}
+	return pos + 1
+}
+
+// best returns the position of the best hypothesis, and its place among them.
+func (m *matcher) best() (pos, at int) {
+	for i, h := range m.hyps {
+		if h.h == 0 {
+			return h.pos, i
+		}
+	}
+	panic("BUG: model: no hypothesis has score 0")
+}
+
+func (m *matcher) settle(pos int) {
+	m.hyps = append(m.hyps[:0], hypothesis{pos, 0})
+	m.mode = inSync
+	m.mean = hitMean
+}
+
+// score rates entry pos for a request of z rounded bytes of a plan stream; false where the
+// stream is another one.
+func (m *matcher) score(pos int, z int64, stream int) (int64, bool) {
+	e := m.plan.Entries[pos]
+	s := m.plan.Slots[e.Slot]
+	if int(s.Stream) != stream {
+		return 0, false
+	}
+	var score int64
+	lo, hi := int64(s.Lo)*Unit, int64(s.Hi)*Unit
+	switch {
+	case s.Flags&Planned != 0 && z == hi && z > smallBytes:
+		score = equalLarge
+	case s.Flags&Planned != 0 && z == hi:
+		score = equalSmall
+	case s.Flags&Planned != 0 && max(z, hi) > 4*min(z, hi):
+		score = otherFar
+	case s.Flags&Planned != 0:
+		score = otherSize
+	case lo <= z && z <= hi:
+		score = inRange
+	case 3*z >= lo && z <= 3*hi:
+		score = nearRange
+	default:
+		score = outOfRange
+	}
+	if int(e.NfMin) <= m.nf && m.nf <= int(e.NfMax) {
+		return score + freesFit, true
+	}
+	return score + freesMisfit, true
+}
+
+// request answers which entry a request of z rounded bytes of a plan stream is, -1 for none.
+func (m *matcher) request(z int64, stream int) int {
+	if m.n == 0 {
+		return -1
+	}
+	entry := m.step(z, stream)
+	m.nf = 0
+	return entry
+}
+
+func (m *matcher) step(z int64, stream int) int {
+	if m.mode == inSync {
+		if len(m.hyps) == 1 {
+			pos := m.hyps[0].pos
+			if s, ok := m.score(pos, z, stream); ok && s > fastScore {
+				m.hyps[0].pos = m.succ(pos)
+				m.mean += (hitMean - m.mean) / 64
+				return pos
+			}
+		}
+		m.slow++
+		return m.align(z, stream)
+	}
+	if m.mode == lost {
+		m.wait++
+		if m.wait < max(waitAtLeast, m.n/4) {
+			return -1
+		}
+		m.beginSearch()
+	}
+	m.slow++
+	return m.search(z, stream)
+}
+
+// align is the slow path in sync: one column along the path from the first hypothesis.
+func (m *matcher) align(z int64, stream int) int {
+	fold := m.layPath()
+	k := len(m.path)
+	m.column(z, stream, fold)
+	best := firstLargest(m.next)
+	top := m.next[best]
+	m.hyps = m.hyps[:0]
+	for i := max(0, best-keepBehind); i < len(m.next) && i <= best+lookAhead; i++ {
+		h := m.next[i]
+		if h < none/2 || h < top-dropBelow {
+			continue
+		}
+		pos := m.succ(m.path[k-1]) // a path cut by its length goes on by one
+		if i < k {
+			pos = m.path[i]
+		}
+		m.hyps = append(m.hyps, hypothesis{pos, h - top})
+	}
+	entry, hit := -1, int64(0)
+	if from := m.how[best].from; from >= 0 {
+		entry, hit = m.path[from], hitMean
+	}
+	if m.how[best].gap {
+		m.resyncs++
+	}
+	m.mean += (hit - m.mean) / 64
+	if m.mean < lostMean {
+		m.mode = lost
+		m.wait = 0
+	}
+	return entry
+}
+
+// layPath fills path and stay for a slow request in sync. It returns the path index the match
+// of the last position goes to: that of a position it would repeat, or len(path) if the path
+// was cut by its length.
+func (m *matcher) layPath() (fold int) {
+	m.path, m.stay = m.path[:0], m.stay[:0]
+	first := m.hyps[0].pos
+	limit, at := -1, 0
+	for pos := first; ; pos = m.succ(pos) {
+		i := len(m.path)
+		h := int64(none)
+		if at < len(m.hyps) && m.hyps[at].pos == pos {
+			h = m.hyps[at].h
+			at++
+			if h == 0 && limit < 0 {
+				limit = i + lookAhead + 1
+			}
+		}
+		m.path = append(m.path, pos)
+		m.stay = append(m.stay, h)
+		next := m.succ(pos)
+		wraps := pos == m.n-1 && first <= m.loop
+		if wraps || next == first {
+			fold = 0
+			if first < m.loop {
+				fold = m.loop - first
+			}
+			break
+		}
+		if limit >= 0 && len(m.path) >= limit {
+			fold = len(m.path)
+			break
+		}
+	}
+	if at != len(m.hyps) {
+		panic("BUG: model: a hypothesis is not on the path of the first")
+	}
+	return fold
+}
+
+// column computes next and how from stay for one request, along path. The match of the last
+// position goes to index fold.
+func (m *matcher) column(z int64, stream, fold int) {
+	k := len(m.path)
+	size := max(k, fold+1)
+	m.next = append(m.next[:0], make([]int64, size)...)
+	m.how = append(m.how[:0], make([]reach, size)...)
+	for i := range m.next {
+		m.next[i], m.how[i].from = none, -1
+		if i < k && m.stay[i] > none/2 {
+			m.next[i] = m.stay[i] - extraPrice
+		}
+	}
+	gapO, gapM := int64(none), int64(none)
+	for i, pos := range m.path {
+		arrive, gap := m.stay[i], false
+		if g := max(gapO, gapM); g > arrive {
+			arrive, gap = g, true
+		}
+		if arrive > none/2 {
+			if s, ok := m.score(pos, z, stream); ok {
+				to := i + 1
+				if i == k-1 {
+					to = fold
+				}
+				if v := arrive + s; v >= m.next[to] {
+					m.next[to], m.how[to] = v, reach{i, gap}
+				}
+			}
+		}
+		optional := m.plan.Slots[m.plan.Entries[pos].Slot].Flags&Optional != 0
+		open := m.stay[i] - openMust
+		if optional {
+			gapO = max(gapO, m.stay[i]-openOptional) - skipOptional
+			gapM = max(gapM, open) - skipOptional
+		} else {
+			gapO = none
+			gapM = max(gapM, open) - skipMust
+		}
+	}
+}
+
+// firstLargest returns the lowest index of the largest score.
+func firstLargest(scores []int64) int {
+	best := 0
+	for i, v := range scores {
+		if v > scores[best] {
+			best = i
+		}
+	}
+	return best
+}

@@ -1,0 +1,335 @@
+/* stw.c: create, destroy, and the hot path.
+ *
+ * A planned request in sync costs: the lock, one comparison with the expected entry, one bitmap
+ * word, one cell of the table; its free the same without the comparison. Everything else (another
+ * position, the heap, growth) leaves that path through a call.
+ *
+ * Order of work in malloc: whatever can fail for want of memory is prepared before anything is
+ * changed, so a request that fails leaves no trace but a moved position and a counter.
+ */
+#include "stw_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define LOG2_LIVE_CELLS 13
+#define LOG2_HANDLE_CELLS 6
+#define FIRST_STREAMS 64u
+#define DEFAULT_HEAP_BYTES (UINT64_C(256) << 30)
+
+static stw_status say(char *err, size_t err_bytes, stw_status s, const char *sentence)
+{
+    if (err && err_bytes)
+        snprintf(err, err_bytes, "%s", sentence);
+    return s;
+}
+
+/* Rounds up to a multiple of granule, a power of two; n <= STW_MAX_RANGE. */
+static uint64_t round_up(uint64_t n, uint64_t granule)
+{
+    return (n + granule - 1) & ~(granule - 1);
+}
+
+static bool make_arena(stw_allocator *a)
+{
+    const stw_backend *b = &a->backend;
+    a->arena = b->reserve(b->ctx, a->arena_reserved_bytes);
+    if (!a->arena)
+        return false;
+    if ((uintptr_t)a->arena % STW_PLAN_ALIGN != 0 || b->commit(b->ctx, a->arena, a->arena_reserved_bytes) != 0) {
+        b->release(b->ctx, a->arena, a->arena_reserved_bytes);
+        a->arena = NULL;
+        return false;
+    }
+    a->stats.arena_bytes = a->stats.reserved_bytes = a->stats.peak_reserved_bytes = a->arena_reserved_bytes;
+    return true;
+}
+
+static bool make_records(stw_allocator *a)
+{
+    a->occupied_bytes = (a->plan.n_atoms / 64 + 1) * sizeof *a->occupied;
+    a->taken_bytes = (a->plan.n_streams / 64 + 1) * sizeof *a->taken_plan_streams;
+    a->all_bytes = ((size_t)a->plan.n_entries + 1) * sizeof *a->match.all; /* touched by a search only */
+    a->cap_streams = FIRST_STREAMS;
+    a->entries = a->plan.entries;
+    a->slots = a->plan.slots;
+    return stwi_table_init(&a->live, LOG2_LIVE_CELLS) && stwi_table_init(&a->handles, LOG2_HANDLE_CELLS) &&
+           (a->streams = stwi_map(a->cap_streams * sizeof *a->streams)) != NULL &&
+           (a->occupied = stwi_map(a->occupied_bytes)) != NULL &&
+           (a->taken_plan_streams = stwi_map(a->taken_bytes)) != NULL &&
+           (a->match.all = stwi_map(a->all_bytes)) != NULL;
+}
+
+static void drop(stw_allocator *a)
+{
+    for (uint32_t i = 0; i < a->n_streams; i++)
+        if (a->streams[i].heap)
+            stwi_heap_drop(a, a->streams[i].heap);
+    if (a->arena) {
+        a->backend.decommit(a->backend.ctx, a->arena, a->arena_reserved_bytes);
+        a->backend.release(a->backend.ctx, a->arena, a->arena_reserved_bytes);
+    }
+    stwi_table_drop(&a->live);
+    stwi_table_drop(&a->handles);
+    stwi_unmap(a->streams, a->cap_streams * sizeof *a->streams);
+    stwi_unmap(a->occupied, a->occupied_bytes);
+    stwi_unmap(a->taken_plan_streams, a->taken_bytes);
+    stwi_unmap(a->match.all, a->all_bytes);
+    stwi_plan_drop(&a->plan);
+    stwi_unmap(a, sizeof *a);
+}
+
+stw_status stw_create(stw_allocator **out, const void *plan, size_t plan_bytes, const stw_options *options,
+                      const stw_backend *backend, char *err, size_t err_bytes)
+{
+    if (!out)
+        return say(err, err_bytes, STW_E_ARG, "create: out is null");
+    *out = NULL;
+    if (!backend || !backend->reserve || !backend->commit || !backend->decommit || !backend->release)
+        return say(err, err_bytes, STW_E_ARG, "create: the backend or one of its functions is null");
+    uint64_t granule = backend->granularity;
+    if (granule < STW_PLAN_ALIGN || granule & (granule - 1) || granule > STW_MAX_RANGE)
+        return say(err, err_bytes, STW_E_ARG, "create: the backend's granularity is not a power of two from 512 to 2 TiB");
+    if (!plan != !plan_bytes)
+        return say(err, err_bytes, STW_E_ARG, "create: a plan without bytes, or bytes without a plan");
+    uint64_t heap_bytes = options && options->heap_bytes ? options->heap_bytes : DEFAULT_HEAP_BYTES;
+    if (heap_bytes > STW_MAX_RANGE - granule)
+        return say(err, err_bytes, STW_E_ARG, "create: heap_bytes is 2 TiB or more");
+
+    stw_allocator *a = stwi_map(sizeof *a);
+    if (!a)
+        return say(err, err_bytes, STW_E_MEMORY, "create: no memory for the allocator's own records");
+    a->backend = *backend;
+    a->capacity_bytes = options ? options->capacity_bytes : 0;
+    a->heap_bytes = round_up(heap_bytes, granule);
+    if (plan) {
+        stw_status s = stwi_plan_load(&a->plan, plan, plan_bytes, err, err_bytes);
+        if (s != STW_OK) {
+            drop(a);
+            return s;
+        }
+    }
+    const char *trouble = NULL;
+    a->arena_reserved_bytes = round_up(a->plan.arena_bytes, granule);
+    if (!make_records(a))
+        trouble = "create: no memory for the allocator's own records";
+    else if (a->capacity_bytes && a->arena_reserved_bytes > a->capacity_bytes)
+        trouble = "create: the plan's arena is larger than the capacity";
+    else if (a->arena_reserved_bytes && !make_arena(a))
+        trouble = "create: the backend has no memory for the plan's arena";
+    if (trouble) {
+        drop(a);
+        return say(err, err_bytes, STW_E_MEMORY, trouble);
+    }
+    stwi_match_init(&a->match, a->plan.n_entries, a->plan.loop_start);
+    stwi_fork_add(a);
+    if (err && err_bytes)
+        err[0] = 0;
+    *out = a;
+    return STW_OK;
+}
+
+void stw_destroy(stw_allocator *a)
+{
+    if (!a)
+        return;
+    stwi_fork_remove(a);
+    drop(a);
+}
+
+/* The plan's stream for a handle that is seen for the first time; -1: none. */
+static int32_t claim_plan_stream(stw_allocator *a, uint64_t handle)
+{
+    for (uint32_t i = 0; i < a->plan.n_streams; i++) {
+        uint64_t bit = UINT64_C(1) << (i & 63), *taken = &a->taken_plan_streams[i >> 6];
+        if ((a->plan.streams[i].handle == 0) == (handle == 0) && !(*taken & bit)) {
+            *taken |= bit;
+            return (int32_t)i;
+        }
+    }
+    return -1;
+}
+
+/* The stream of a handle, made at its first request; NULL: no memory. */
+static __attribute__((noinline)) stw_stream *find_stream_locked(stw_allocator *a, uint64_t handle)
+{
+    stw_rec *r = stwi_table_find(&a->handles, handle);
+    if (r->units == 0) {
+        if (a->n_streams == a->cap_streams) {
+            size_t bytes = a->cap_streams * sizeof *a->streams;
+            stw_stream *grown = a->cap_streams <= UINT32_MAX / 2 ? stwi_grow(a->streams, bytes, 2 * bytes) : NULL;
+            if (!grown)
+                return NULL;
+            a->streams = grown;
+            a->cap_streams *= 2;
+            a->last_stream = NULL;
+        }
+        if (!stwi_table_ensure(&a->handles))
+            return NULL;
+        r = stwi_table_find(&a->handles, handle);
+        *r = (stw_rec){.key = handle, .units = 1, .ref = a->n_streams};
+        a->handles.count++;
+        a->streams[a->n_streams++] = (stw_stream){handle, claim_plan_stream(a, handle), NULL};
+    }
+    return a->last_stream = &a->streams[r->ref];
+}
+
+static void record_locked(stw_allocator *a, void *p, uint64_t units, uint32_t ref, const stw_stream *s, uint32_t planned)
+{
+    stw_rec *r = stwi_table_find(&a->live, (uintptr_t)p);
+    *r = (stw_rec){(uintptr_t)p, (uint32_t)units, ref, (uint32_t)(s - a->streams), planned};
+    a->live.count++;
+    a->stats.live_bytes += units << STW_UNIT_SHIFT;
+    if (a->stats.live_bytes > a->stats.peak_live_bytes)
+        a->stats.peak_live_bytes = a->stats.live_bytes;
+}
+
+static __attribute__((noinline)) void *from_heap_locked(stw_allocator *a, stw_stream *s, uint64_t units, uint64_t *class)
+{
+    uint32_t b = stwi_heap_alloc_locked(a, s, units);
+    if (!b) {
+        a->stats.failed++;
+        return NULL;
+    }
+    ++*class;
+    uint64_t bytes = units << STW_UNIT_SHIFT;
+    if (class == &a->stats.conflicts || class == &a->stats.too_large)
+        a->stats.static_fallback_bytes += bytes;
+    a->stats.heap_live_bytes += bytes;
+    if (a->stats.heap_live_bytes > a->stats.heap_peak_bytes)
+        a->stats.heap_peak_bytes = a->stats.heap_live_bytes;
+    void *p = s->heap->base + ((uint64_t)s->heap->blocks[b].start << STW_UNIT_SHIFT);
+    record_locked(a, p, units, b, s, 0);
+    return p;
+}
+
+static inline void *malloc_locked(stw_allocator *a, uint64_t units, uint64_t handle)
+{
+    stw_stream *s = a->last_stream;
+    if (!s || s->handle != handle)
+        s = find_stream_locked(a, handle);
+    uint32_t entry = STW_NO_ENTRY;
+    if (s && s->plan >= 0 && a->match.n > 0)
+        entry = stwi_match_locked(a, units, (uint16_t)s->plan);
+    if (!s || !stwi_table_ensure(&a->live)) {
+        a->stats.failed++;
+        return NULL;
+    }
+    if (entry == STW_NO_ENTRY)
+        return from_heap_locked(a, s, units, &a->stats.unknown);
+    uint32_t id = a->entries[entry].slot;
+    const stw_slot *slot = &a->slots[id];
+    if (!(slot->flags & STW_SLOT_PLANNED))
+        return from_heap_locked(a, s, units, &a->stats.dynamic);
+    if (units > slot->hi)
+        return from_heap_locked(a, s, units, &a->stats.too_large);
+    if (!stwi_range_take(a->occupied, slot->atom_begin, slot->atom_end))
+        return from_heap_locked(a, s, units, &a->stats.conflicts);
+    void *p = a->arena + ((uint64_t)slot->lo << STW_UNIT_SHIFT);
+    a->stats.hits++;
+    record_locked(a, p, units, id, s, 1);
+    return p;
+}
+
+void *stw_malloc(stw_allocator *a, size_t size, uint64_t stream)
+{
+    void *p = NULL;
+    if (!a)
+        return NULL;
+    stw_owner *owner = stwi_lock(&a->lock);
+    if (__builtin_expect(size - 1 < STW_MAX_REQUEST, 1))
+        p = malloc_locked(a, (size + STW_PLAN_ALIGN - 1) >> STW_UNIT_SHIFT, stream);
+    else if (size == 0)
+        a->stats.zero_size++;
+    else
+        a->stats.failed++;
+    stwi_unlock(&a->lock, owner);
+    return p;
+}
+
+int stw_free(stw_allocator *a, void *p)
+{
+    if (!p)
+        return 0;
+    if (!a)
+        return -1;
+    stw_owner *owner = stwi_lock(&a->lock);
+    stw_rec *r = stwi_table_find(&a->live, (uintptr_t)p);
+    int result = -1;
+    if (r->units == 0) {
+        a->stats.bad_free++;
+    } else {
+        uint64_t bytes = (uint64_t)r->units << STW_UNIT_SHIFT;
+        if (r->planned) {
+            stwi_range_give(a->occupied, a->slots[r->ref].atom_begin, a->slots[r->ref].atom_end);
+        } else {
+            stwi_heap_free_locked(a->streams[r->stream].heap, r->ref);
+            a->stats.heap_live_bytes -= bytes;
+        }
+        stwi_table_remove(&a->live, r);
+        a->stats.live_bytes -= bytes;
+        a->stats.frees++;
+        a->match.nf += a->match.nf < 3;
+        result = 0;
+    }
+    stwi_unlock(&a->lock, owner);
+    return result;
+}
+
+void stw_mark(stw_allocator *a, uint32_t kind, int64_t value, const char *name)
+{
+    if (!a || (kind == STW_MARK_PHASE && !name))
+        return;
+    uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+    for (; kind == STW_MARK_PHASE && *name; name++)
+        hash = (hash ^ (uint8_t)*name) * UINT64_C(0x100000001b3);
+    stw_owner *owner = stwi_lock(&a->lock);
+    stwi_match_mark_locked(a, kind, value, hash);
+    stwi_unlock(&a->lock, owner);
+}
+
+/* Ranges that reach into more than one word of the bitmap. */
+bool stwi_range_take_wide(uint64_t *bits, uint32_t begin, uint32_t end)
+{
+    uint32_t w0 = begin >> 6, w1 = (end - 1) >> 6;
+    uint64_t first = ~UINT64_C(0) << (begin & 63), last = ~UINT64_C(0) >> (63 - ((end - 1) & 63)), busy;
+    busy = (bits[w0] & first) | (bits[w1] & last);
+    for (uint32_t w = w0 + 1; w < w1 && !busy; w++)
+        busy = bits[w];
+    if (busy)
+        return false;
+    bits[w0] |= first;
+    bits[w1] |= last;
+    memset(&bits[w0 + 1], 0xff, (w1 - w0 - 1) * sizeof *bits);
+    return true;
+}
+
+void stwi_range_give_wide(uint64_t *bits, uint32_t begin, uint32_t end)
+{
+    uint32_t w0 = begin >> 6, w1 = (end - 1) >> 6;
+    bits[w0] &= ~(~UINT64_C(0) << (begin & 63));
+    bits[w1] &= ~(~UINT64_C(0) >> (63 - ((end - 1) & 63)));
+    memset(&bits[w0 + 1], 0, (w1 - w0 - 1) * sizeof *bits);
+}
+
+void *stw_arena(const stw_allocator *a)
+{
+    return a ? a->arena : NULL;
+}
+
+const char *stw_status_string(stw_status s)
+{
+    static const char *const names[] = {
+        [STW_OK] = "ok",
+        [STW_E_ARG] = "bad argument",
+        [STW_E_PLAN] = "not a valid plan",
+        [STW_E_VERSION] = "plan of an unknown version",
+        [STW_E_MEMORY] = "no memory",
+    };
+    return (unsigned)s < sizeof names / sizeof *names ? names[s] : "unknown status";
+}
+
+const char *stw_version(void)
+{
+    return "0.1.0";
+}

@@ -1,0 +1,151 @@
+/* stw_check.c: looking at an allocator: counters, live allocations, and the self-check that compares
+ * every structure with every other. Rules are numbered; stw_check returns the first broken one.
+ */
+#include "stw_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void stw_get_stats(stw_allocator *a, stw_stats *out)
+{
+    if (!a || !out)
+        return;
+    stw_owner *owner = stwi_lock(&a->lock);
+    *out = a->stats;
+    out->position = stwi_match_position(&a->match);
+    stwi_unlock(&a->lock, owner);
+    out->atoms = a->plan.n_atoms;
+    out->requests = out->hits + out->conflicts + out->too_large + out->dynamic + out->unknown + out->zero_size + out->failed;
+}
+
+void stw_walk(stw_allocator *a, void (*f)(void *ctx, void *p, size_t size, uint64_t stream, int planned), void *ctx)
+{
+    if (!a || !f)
+        return;
+    stw_owner *owner = stwi_lock(&a->lock);
+    for (uint64_t i = 0; i <= a->live.mask; i++) {
+        const stw_rec *r = &a->live.recs[i];
+        if (r->units != 0)
+            f(ctx, (void *)(uintptr_t)r->key, (size_t)r->units << STW_UNIT_SHIFT, a->streams[r->stream].handle, r->planned != 0);
+    }
+    stwi_unlock(&a->lock, owner);
+}
+
+typedef struct {
+    uint64_t n, units;           /* live allocations */
+    uint64_t heap_n, heap_units; /* those in heaps */
+    uint64_t atoms;              /* covered by the planned ones */
+} census;
+
+static const char *check_table(const stw_table *t)
+{
+    uint64_t n = 0;
+    for (uint64_t i = 0; i <= t->mask; i++)
+        if (t->recs[i].units != 0) {
+            n++;
+            if (stwi_table_find(t, t->recs[i].key) != &t->recs[i])
+                return "a record is not found under its key";
+        }
+    return n == t->count && n * 2 <= t->mask + 1 ? NULL : "a table's count is wrong, or it is too full";
+}
+
+/* Each record against the slot or block it names; planned ones are marked in `seen`. */
+static const char *check_records(const stw_allocator *a, uint64_t *seen, census *c)
+{
+    for (uint64_t i = 0; i <= a->live.mask; i++) {
+        const stw_rec *r = &a->live.recs[i];
+        if (r->units == 0)
+            continue;
+        c->n++;
+        c->units += r->units;
+        if (r->stream >= a->n_streams)
+            return "a live allocation has no stream";
+        const stw_stream *s = &a->streams[r->stream];
+        if (r->planned) {
+            const stw_slot *slot = r->ref < a->plan.n_slots ? &a->slots[r->ref] : NULL;
+            if (!slot || slot->stream != s->plan || r->units > slot->hi ||
+                r->key != (uintptr_t)a->arena + ((uint64_t)slot->lo << STW_UNIT_SHIFT))
+                return "a planned allocation is not at its slot";
+            if (!stwi_range_take(seen, slot->atom_begin, slot->atom_end))
+                return "two live planned allocations overlap";
+            c->atoms += slot->atom_end - slot->atom_begin;
+        } else {
+            const stw_heap *h = s->heap;
+            const stw_block *b = h && r->ref < h->n_blocks ? &h->blocks[r->ref] : NULL;
+            if (!b || !b->used || b->units != r->units || r->key != (uintptr_t)h->base + ((uint64_t)b->start << STW_UNIT_SHIFT))
+                return "a heap allocation is not at its block";
+            c->heap_n++;
+            c->heap_units += r->units;
+        }
+    }
+    return NULL;
+}
+
+static const char *check_streams(const stw_allocator *a)
+{
+    for (uint32_t i = 0; i < a->n_streams; i++) {
+        const stw_rec *r = stwi_table_find(&a->handles, a->streams[i].handle);
+        if (r->units == 0 || r->ref != i)
+            return "a stream is not found under its handle";
+        for (uint32_t k = 0; k < i && i < 64 && a->streams[i].plan >= 0; k++)
+            if (a->streams[k].plan == a->streams[i].plan)
+                return "two streams share a plan stream";
+    }
+    return a->handles.count == a->n_streams ? NULL : "streams and handles do not agree";
+}
+
+static int check_locked(const stw_allocator *a, uint64_t *seen, const char **sentence)
+{
+    census c = {0};
+    uint64_t used_n = 0, used_units = 0, committed = a->arena ? a->arena_reserved_bytes : 0;
+    const stw_stats *s = &a->stats;
+    if ((*sentence = check_table(&a->live)) != NULL || (*sentence = check_table(&a->handles)) != NULL)
+        return 1;
+    if ((*sentence = check_streams(a)) != NULL)
+        return 2;
+    if ((*sentence = check_records(a, seen, &c)) != NULL)
+        return 3;
+    *sentence = "the occupancy bitmap is not the union of the live planned allocations";
+    if (memcmp(seen, a->occupied, a->occupied_bytes) != 0)
+        return 4;
+    for (uint32_t i = 0; i < a->n_streams; i++) {
+        const stw_heap *h = a->streams[i].heap;
+        if (h && (*sentence = stwi_heap_check(h, &used_n, &used_units)) != NULL)
+            return 5;
+        committed += h ? h->committed_bytes : 0;
+    }
+    *sentence = "used blocks and live heap allocations do not agree";
+    if (used_n != c.heap_n || used_units != c.heap_units)
+        return 6;
+    *sentence = "live bytes do not agree with what is live";
+    if (s->live_bytes != c.units << STW_UNIT_SHIFT || s->heap_live_bytes != c.heap_units << STW_UNIT_SHIFT ||
+        s->peak_live_bytes < s->live_bytes || s->heap_peak_bytes < s->heap_live_bytes)
+        return 7;
+    *sentence = "reserved bytes do not agree with what is committed, or exceed the capacity";
+    if (s->reserved_bytes != committed || s->peak_reserved_bytes < committed ||
+        (a->capacity_bytes && committed > a->capacity_bytes))
+        return 8;
+    *sentence = "requests, frees and live allocations do not add up";
+    if (s->hits + s->conflicts + s->too_large + s->dynamic + s->unknown != s->frees + c.n)
+        return 9;
+    if ((*sentence = stwi_match_check(&a->match)) != NULL)
+        return 10;
+    *sentence = "";
+    return 0;
+}
+
+int stw_check(stw_allocator *a, char *err, size_t err_bytes)
+{
+    const char *sentence = "the allocator is null, or there is no memory for the check";
+    int broken = -1;
+    uint64_t *seen = a ? stwi_map(a->occupied_bytes) : NULL;
+    if (seen) {
+        stw_owner *owner = stwi_lock(&a->lock);
+        broken = check_locked(a, seen, &sentence);
+        stwi_unlock(&a->lock, owner);
+        stwi_unmap(seen, a->occupied_bytes);
+    }
+    if (err && err_bytes)
+        snprintf(err, err_bytes, "%s", sentence);
+    return broken;
+}

@@ -1,0 +1,344 @@
+/* stw_heap.c: best fit in one growing range (MATCHER.md, "The heap"; best fit and boundary-tag
+ * merging as in Knuth 2.5, with the tags out of band).
+ *
+ *     units 0                                             top       committed        limit
+ *           | used | free | used |    used    |   free     |            |              |
+ *           `-------- blocks tile it, linked in address order ---------'  grows only
+ *
+ * Free blocks below 2048 units: one list for each exact size and a bitmap of the lists that are
+ * not empty, so the smallest that fits is two bit scans away: O(1), whatever the number of holes.
+ * Larger ones: a treap ordered by (units, start) (Seidel and Aragon 1996), O(log n). Its priorities
+ * are a hash of the record's index: no random numbers, and the same requests always give the same
+ * tree. Insertion splits and removal merges top-down, so nothing recurses.
+ */
+#include "stw_internal.h"
+
+static uint32_t priority(uint32_t b)
+{
+    b = (b ^ b >> 16) * 0x7feb352du;
+    b = (b ^ b >> 15) * 0x846ca68bu;
+    return b ^ b >> 16;
+}
+
+static bool less(const stw_heap *h, uint32_t x, uint32_t y)
+{
+    const stw_block *a = &h->blocks[x], *b = &h->blocks[y];
+    return a->units != b->units ? a->units < b->units : a->start < b->start;
+}
+
+static void tree_insert(stw_heap *h, uint32_t b)
+{
+    uint32_t *link = &h->root;
+    while (*link && priority(*link) > priority(b))
+        link = less(h, b, *link) ? &h->blocks[*link].left : &h->blocks[*link].right;
+    uint32_t rest = *link, *low = &h->blocks[b].left, *high = &h->blocks[b].right;
+    *link = b;
+    while (rest) { /* split what was here into the parts below and above b */
+        if (less(h, rest, b)) {
+            *low = rest;
+            low = &h->blocks[rest].right;
+        } else {
+            *high = rest;
+            high = &h->blocks[rest].left;
+        }
+        rest = less(h, rest, b) ? *low : *high;
+    }
+    *low = *high = 0;
+}
+
+static void tree_remove(stw_heap *h, uint32_t b)
+{
+    uint32_t *link = &h->root;
+    while (*link != b)
+        link = less(h, b, *link) ? &h->blocks[*link].left : &h->blocks[*link].right;
+    uint32_t low = h->blocks[b].left, high = h->blocks[b].right;
+    while (low && high) {
+        if (priority(low) > priority(high)) {
+            *link = low;
+            link = &h->blocks[low].right;
+            low = *link;
+        } else {
+            *link = high;
+            link = &h->blocks[high].left;
+            high = *link;
+        }
+    }
+    *link = low ? low : high;
+}
+
+/* The smallest free block of the tree with at least `units`, the lowest among equals; or 0. */
+static uint32_t tree_find(const stw_heap *h, uint64_t units)
+{
+    uint32_t found = 0;
+    for (uint32_t b = h->root; b != 0;) {
+        if (h->blocks[b].units >= units) {
+            found = b;
+            b = h->blocks[b].left;
+        } else {
+            b = h->blocks[b].right;
+        }
+    }
+    return found;
+}
+
+/* The first block of the smallest non-empty list of at least `units` < STW_SMALL_UNITS; or 0. */
+static uint32_t list_find(const stw_heap *h, uint32_t units)
+{
+    uint32_t w = units >> 6;
+    uint64_t bits = h->small[w] & ~UINT64_C(0) << (units & 63);
+    if (bits == 0) {
+        uint64_t later = h->small_words & ~UINT64_C(1) << w;
+        if (later == 0)
+            return 0;
+        w = (uint32_t)__builtin_ctzll(later);
+        bits = h->small[w];
+    }
+    return h->head[w << 6 | (uint32_t)__builtin_ctzll(bits)];
+}
+
+static void free_insert(stw_heap *h, uint32_t b)
+{
+    stw_block *k = &h->blocks[b];
+    k->used = 0;
+    if (k->units >= STW_SMALL_UNITS) {
+        tree_insert(h, b);
+        return;
+    }
+    uint32_t next = h->head[k->units];
+    k->left = 0;
+    k->right = next;
+    if (next)
+        h->blocks[next].left = b;
+    h->head[k->units] = b;
+    h->small[k->units >> 6] |= UINT64_C(1) << (k->units & 63);
+    h->small_words |= UINT64_C(1) << (k->units >> 6);
+}
+
+static void free_remove(stw_heap *h, uint32_t b)
+{
+    stw_block *k = &h->blocks[b];
+    if (k->units >= STW_SMALL_UNITS) {
+        tree_remove(h, b);
+        return;
+    }
+    if (k->right)
+        h->blocks[k->right].left = k->left;
+    if (k->left) {
+        h->blocks[k->left].right = k->right;
+        return;
+    }
+    h->head[k->units] = k->right;
+    if (k->right == 0 && (h->small[k->units >> 6] &= ~(UINT64_C(1) << (k->units & 63))) == 0)
+        h->small_words &= ~(UINT64_C(1) << (k->units >> 6));
+}
+
+static bool records_ensure(stw_heap *h, uint32_t more)
+{
+    if (h->n_spare + (h->cap_blocks - h->n_blocks) >= more)
+        return true;
+    if (h->cap_blocks > UINT32_MAX / 2)
+        return false;
+    size_t bytes = h->cap_blocks * sizeof *h->blocks;
+    stw_block *grown = stwi_grow(h->blocks, bytes, 2 * bytes);
+    if (!grown)
+        return false;
+    h->blocks = grown;
+    h->cap_blocks *= 2;
+    return true;
+}
+
+static uint32_t record_take(stw_heap *h) /* after records_ensure */
+{
+    if (h->n_spare == 0)
+        return h->n_blocks++;
+    uint32_t b = h->spare;
+    h->spare = h->blocks[b].next;
+    h->n_spare--;
+    return b;
+}
+
+/* Links a block of [start, start + units) after `prev` in address order. */
+static uint32_t block_after(stw_heap *h, uint32_t prev, uint32_t start, uint32_t units)
+{
+    uint32_t b = record_take(h), next = prev ? h->blocks[prev].next : 0;
+    h->blocks[b] = (stw_block){.start = start, .units = units, .prev = prev, .next = next};
+    if (prev)
+        h->blocks[prev].next = b;
+    if (next)
+        h->blocks[next].prev = b;
+    else
+        h->last = b;
+    return b;
+}
+
+/* Adds the block `b`'s right neighbour to b; the neighbour is in no list. */
+static void absorb_next(stw_heap *h, uint32_t b)
+{
+    uint32_t gone = h->blocks[b].next, next = h->blocks[gone].next;
+    h->blocks[b].units += h->blocks[gone].units;
+    h->blocks[b].next = next;
+    if (next)
+        h->blocks[next].prev = b;
+    else
+        h->last = b;
+    h->blocks[gone].next = h->spare;
+    h->spare = gone;
+    h->n_spare++;
+}
+
+/* Raises top by `units`, committing what that needs. False: no memory, nothing changed. */
+static bool grow_locked(stw_allocator *a, stw_heap *h, uint64_t units)
+{
+    if (units > h->limit_units - h->top)
+        return false;
+    uint64_t granule = a->backend.granularity;
+    uint64_t need = ((h->top + units) << STW_UNIT_SHIFT) + granule - 1;
+    need = (need & ~(granule - 1));
+    if (need > h->committed_bytes) {
+        uint64_t more = need - h->committed_bytes;
+        if (a->capacity_bytes && more > a->capacity_bytes - a->stats.reserved_bytes)
+            return false;
+        if (a->backend.commit(a->backend.ctx, h->base + h->committed_bytes, more) != 0)
+            return false;
+        h->committed_bytes = need;
+        a->stats.reserved_bytes += more;
+        if (a->stats.reserved_bytes > a->stats.peak_reserved_bytes)
+            a->stats.peak_reserved_bytes = a->stats.reserved_bytes;
+    }
+    h->top += (uint32_t)units;
+    return true;
+}
+
+static stw_heap *make_heap_locked(const stw_allocator *a)
+{
+    const uint32_t records = 2048;
+    stw_heap *h = stwi_map(sizeof *h);
+    if (!h)
+        return NULL;
+    h->limit_units = a->heap_bytes >> STW_UNIT_SHIFT;
+    h->blocks = stwi_map(records * sizeof *h->blocks);
+    h->base = h->blocks ? a->backend.reserve(a->backend.ctx, a->heap_bytes) : NULL;
+    if (!h->base || (uintptr_t)h->base % STW_PLAN_ALIGN != 0) {
+        if (h->base)
+            a->backend.release(a->backend.ctx, h->base, a->heap_bytes);
+        stwi_unmap(h->blocks, records * sizeof *h->blocks);
+        stwi_unmap(h, sizeof *h);
+        return NULL;
+    }
+    h->cap_blocks = records;
+    h->n_blocks = 1;
+    return h;
+}
+
+uint32_t stwi_heap_alloc_locked(stw_allocator *a, stw_stream *s, uint64_t units)
+{
+    if (!s->heap && (s->heap = make_heap_locked(a)) == NULL)
+        return 0;
+    stw_heap *h = s->heap;
+    if (!records_ensure(h, 1))
+        return 0;
+    uint32_t b = units < STW_SMALL_UNITS ? list_find(h, (uint32_t)units) : 0;
+    if (!b)
+        b = tree_find(h, units);
+    if (b) {
+        free_remove(h, b);
+        uint32_t rest = h->blocks[b].units - (uint32_t)units;
+        if (rest) {
+            h->blocks[b].units = (uint32_t)units;
+            free_insert(h, block_after(h, b, h->blocks[b].start + (uint32_t)units, rest));
+        }
+    } else if (h->last && !h->blocks[h->last].used) {
+        b = h->last;
+        if (!grow_locked(a, h, units - h->blocks[b].units))
+            return 0;
+        free_remove(h, b);
+        h->blocks[b].units = (uint32_t)units;
+    } else {
+        uint32_t start = h->top;
+        if (!grow_locked(a, h, units))
+            return 0;
+        b = block_after(h, h->last, start, (uint32_t)units);
+    }
+    h->blocks[b].used = 1;
+    return b;
+}
+
+void stwi_heap_free_locked(stw_heap *h, uint32_t b)
+{
+    uint32_t prev = h->blocks[b].prev, next = h->blocks[b].next;
+    if (next && !h->blocks[next].used) {
+        free_remove(h, next);
+        absorb_next(h, b);
+    }
+    if (prev && !h->blocks[prev].used) {
+        free_remove(h, prev);
+        absorb_next(h, prev);
+        b = prev;
+    }
+    free_insert(h, b);
+}
+
+void stwi_heap_drop(stw_allocator *a, stw_heap *h)
+{
+    if (h->committed_bytes)
+        a->backend.decommit(a->backend.ctx, h->base, h->committed_bytes);
+    a->backend.release(a->backend.ctx, h->base, a->heap_bytes);
+    stwi_unmap(h->blocks, h->cap_blocks * sizeof *h->blocks);
+    stwi_unmap(h, sizeof *h);
+}
+
+/* Counts the free list of `units`; UINT64_MAX where a link, a size or a state is wrong. */
+static uint64_t check_list(const stw_heap *h, uint32_t units)
+{
+    uint64_t n = 0;
+    for (uint32_t b = h->head[units], left = 0; b; left = b, b = h->blocks[b].right, n++) {
+        const stw_block *k = &h->blocks[b];
+        if (b >= h->n_blocks || k->used || k->units != units || k->left != left || n > h->n_blocks)
+            return UINT64_MAX;
+    }
+    return n;
+}
+
+const char *stwi_heap_check(const stw_heap *h, uint64_t *used_blocks, uint64_t *used_units)
+{
+    uint64_t at = 0, n_free = 0, n_listed = 0, n = 0;
+    uint32_t first = h->last, prev = 0;
+    for (; first && h->blocks[first].prev; first = h->blocks[first].prev)
+        if (n++ > h->n_blocks)
+            return "a heap's blocks form a ring";
+    for (uint32_t b = first; b; prev = b, b = h->blocks[b].next) {
+        const stw_block *k = &h->blocks[b];
+        if (k->start != at || k->units == 0 || k->prev != prev)
+            return "a heap's blocks do not tile its range";
+        if (prev && !k->used && !h->blocks[prev].used)
+            return "two free blocks of a heap are neighbours";
+        at += k->units;
+        *used_blocks += k->used;
+        *used_units += k->used ? k->units : 0;
+        n_free += !k->used;
+        if (!k->used && k->units >= STW_SMALL_UNITS) { /* found by its key from the root, in heap order */
+            uint32_t t = h->root;
+            while (t && t != b) {
+                uint32_t child = less(h, b, t) ? h->blocks[t].left : h->blocks[t].right;
+                if (child && priority(child) > priority(t))
+                    return "a heap's tree is out of order";
+                t = child;
+            }
+            if (!t)
+                return "a large free block is not in its heap's tree";
+            n_listed++;
+        }
+    }
+    if (prev != h->last || at != h->top || h->top > h->limit_units || (uint64_t)h->top << STW_UNIT_SHIFT > h->committed_bytes)
+        return "a heap's top is not the end of its last block, or is not committed";
+    for (uint32_t units = 0; units < STW_SMALL_UNITS; units++) {
+        uint64_t listed = check_list(h, units);
+        if (listed == UINT64_MAX)
+            return "a heap's free list is broken";
+        bool bit = h->small[units >> 6] >> (units & 63) & 1, word = h->small_words >> (units >> 6) & 1;
+        if (bit != (listed > 0) || (bit && !word) || (word && h->small[units >> 6] == 0))
+            return "a heap's bitmap of lists is wrong";
+        n_listed += listed;
+    }
+    return n_free == n_listed ? NULL : "a heap's free blocks and lists do not agree";
+}

@@ -1,0 +1,353 @@
+/* stw_internal.h: the runtime's one state struct, and what its files share. Not installed.
+ *
+ *   plan_load.c     untrusted bytes -> entries, slots, atoms        (at creation)
+ *   stw_match.c     which entry of the plan is this request?        (rules: MATCHER.md)
+ *   stw_heap.c      best fit in one growing range, for each stream
+ *   stw_table.c     address -> what lives there; stream handle -> stream
+ *   stw.c           create, destroy, malloc, free, mark
+ *   stw_check.c     stats, walk, the self-check
+ *   stw_lock.c      the lock, and fork
+ *   backend_host.c, crc32c.c
+ *
+ * Words: a unit is 512 bytes (STW_PLAN_ALIGN). Names end in _locked where the caller must hold
+ * a->lock. Records live beside the memory they describe, never in it: device memory cannot be
+ * written by the host. Nothing here calls malloc: records come from mmap, which grows them in
+ * place or by moving pages.
+ */
+#ifndef STW_INTERNAL_H
+#define STW_INTERNAL_H
+
+#include "stw.h"
+#include "stw_plan.h"
+
+#include <stdbool.h>
+
+#pragma GCC visibility push(hidden)
+
+#define STW_UNIT_SHIFT 9
+#define STW_MAX_REQUEST (UINT64_C(1) << 60) /* bytes; PyTorch itself refuses above */
+#define STW_MAX_RANGE (UINT64_C(1) << 41)   /* bytes of one arena or heap: units fit 32 bits */
+#define STW_NO_ENTRY UINT32_MAX
+
+/* ---- records in memory from mmap (stw_table.c) ---- */
+
+void *stwi_map(size_t bytes);                                /* zeroed; NULL on failure */
+void *stwi_grow(void *p, size_t old_bytes, size_t new_bytes); /* NULL: p is as it was */
+void stwi_unmap(void *p, size_t bytes);
+
+/* ---- the lock (stw_lock.c) ---- */
+
+/* A thread that has been the owner of a lock. Only that thread writes `inside`: were the flag the
+ * lock's own, a former owner that is just standing back would clear it under its successor. */
+typedef struct {
+    uintptr_t thread;
+    uint32_t inside; /* 1: in, or about to find out that it may not */
+} stw_owner;
+
+#define STW_OWNERS 8u
+
+typedef struct {
+    stw_owner *owner;  /* may enter without the mutex; NULL: nobody */
+    uint32_t held;     /* the mutex: 0 or 1 */
+    uint32_t waiters;  /* threads asleep on it */
+    uint32_t streak;   /* under the mutex: times in a row that `last` has taken it */
+    uint32_t n_owners; /* of owners, ever */
+    uintptr_t last;
+    stw_owner owners[STW_OWNERS];
+} stw_lock;
+
+#define STW_ANYONE ((uintptr_t)1) /* where threads cannot be told apart, nobody becomes an owner */
+
+void stwi_lock_mutex(stw_lock *l); /* by the mutex, ending another thread's privilege */
+void stwi_unlock_mutex(stw_lock *l);
+
+/* A value that no other living thread has, and never 0. */
+static inline uintptr_t stwi_self(void)
+{
+#if defined __x86_64__ || defined __aarch64__
+    return (uintptr_t)__builtin_thread_pointer();
+#else
+    return STW_ANYONE;
+#endif
+}
+
+/* The record of the owner where the caller is that and has entered as such; NULL: entered by the
+ * mutex. The answer goes to stwi_unlock. */
+static inline stw_owner *stwi_lock(stw_lock *l)
+{
+    stw_owner *o = __atomic_load_n(&l->owner, __ATOMIC_ACQUIRE);
+    if (__builtin_expect(o != NULL && o->thread == stwi_self(), 1)) {
+        __atomic_store_n(&o->inside, 1, __ATOMIC_RELAXED);
+        __atomic_signal_fence(__ATOMIC_SEQ_CST); /* the other half is in stw_lock.c: membarrier */
+        if (__builtin_expect(__atomic_load_n(&l->owner, __ATOMIC_RELAXED) == o, 1))
+            return o;
+        __atomic_store_n(&o->inside, 0, __ATOMIC_RELEASE);
+    }
+    stwi_lock_mutex(l);
+    return NULL;
+}
+
+static inline void stwi_unlock(stw_lock *l, stw_owner *o)
+{
+    if (__builtin_expect(o != NULL, 1))
+        __atomic_store_n(&o->inside, 0, __ATOMIC_RELEASE);
+    else
+        stwi_unlock_mutex(l);
+}
+
+void stwi_fork_add(stw_allocator *a); /* a fork now leaves a's lock free in the child */
+void stwi_fork_remove(stw_allocator *a);
+
+/* ---- the table (stw_table.c): 64-bit key -> record ---- */
+
+typedef struct {
+    uint64_t key;
+    uint32_t units;  /* 0: this cell is empty */
+    uint32_t ref;    /* planned: slot; heap: block; of a stream: its index */
+    uint32_t stream; /* index in a->streams */
+    uint32_t planned; /* 1: an address of the plan */
+} stw_rec;
+
+typedef struct {
+    stw_rec *recs;
+    uint64_t mask;  /* cells - 1 */
+    uint32_t shift; /* 64 - log2(cells) */
+    uint64_t count;
+} stw_table;
+
+bool stwi_table_init(stw_table *t, uint32_t log2_cells);
+bool stwi_table_grow(stw_table *t);
+void stwi_table_drop(stw_table *t);
+
+static inline uint64_t stwi_home(const stw_table *t, uint64_t key)
+{
+    return (key * UINT64_C(0x9e3779b97f4a7c15)) >> t->shift;
+}
+
+/* The cell of key, or the empty one where it belongs. */
+static inline stw_rec *stwi_table_find(const stw_table *t, uint64_t key)
+{
+    uint64_t i = stwi_home(t, key);
+    while (t->recs[i].units != 0 && t->recs[i].key != key)
+        i = (i + 1) & t->mask;
+    return &t->recs[i];
+}
+
+void stwi_table_remove_shift(stw_table *t, stw_rec *r);
+
+/* Empties r, a full cell of t. */
+static inline void stwi_table_remove(stw_table *t, stw_rec *r)
+{
+    const stw_rec *next = &t->recs[((uint64_t)(r - t->recs) + 1) & t->mask];
+    if (__builtin_expect(next->units == 0, 1)) {
+        r->units = 0;
+        t->count--;
+    } else {
+        stwi_table_remove_shift(t, r);
+    }
+}
+
+/* Makes sure that one more record fits: at most half the cells are full. */
+static inline bool stwi_table_ensure(stw_table *t)
+{
+    return __builtin_expect(t->count * 2 <= t->mask, 1) || stwi_table_grow(t);
+}
+
+/* ---- the heap (stw_heap.c) ---- */
+
+#define STW_SMALL_UNITS 2048u /* smaller free blocks have a list for each exact size */
+
+/* A piece of a heap's range, free or used. Block 0 is nobody. */
+typedef struct {
+    uint32_t start, units;
+    uint32_t prev, next;  /* neighbours in address order; next also chains unused records */
+    uint32_t left, right; /* free: previous and next in its list, or children in the tree */
+    uint32_t used;        /* 1: handed out */
+    uint32_t reserved;
+} stw_block;
+
+typedef struct {
+    char *base;
+    uint64_t limit_units;     /* address space */
+    uint64_t committed_bytes; /* a multiple of the granularity */
+    uint32_t top;             /* units [0, top) are tiled by blocks */
+    uint32_t last;            /* the block that ends at top; 0: none */
+    stw_block *blocks;
+    uint32_t n_blocks, cap_blocks; /* records ever used; records there is room for */
+    uint32_t spare, n_spare;       /* chain of unused records below n_blocks, its length */
+    uint32_t root;                 /* tree of free blocks of STW_SMALL_UNITS and more */
+    uint64_t small_words;          /* bit w: small[w] is not 0 */
+    uint64_t small[STW_SMALL_UNITS / 64];
+    uint32_t head[STW_SMALL_UNITS]; /* first free block of exactly that many units */
+} stw_heap;
+
+typedef struct {
+    uint64_t handle;
+    int32_t plan; /* index of the plan's stream; -1: none, its requests match nothing */
+    stw_heap *heap;
+} stw_stream;
+
+/* Returns a block of exactly `units` of s's heap, made when missing; 0: no memory, nothing changed. */
+uint32_t stwi_heap_alloc_locked(stw_allocator *a, stw_stream *s, uint64_t units);
+void stwi_heap_free_locked(stw_heap *h, uint32_t block);
+void stwi_heap_drop(stw_allocator *a, stw_heap *h);
+/* stw_check's part: NULL, or what is wrong. *used counts handed-out blocks and units. */
+const char *stwi_heap_check(const stw_heap *h, uint64_t *used_blocks, uint64_t *used_units);
+
+/* ---- the plan (plan_load.c) ---- */
+
+typedef struct {
+    uint32_t lo, hi;                /* units, as in stw_plan_slot */
+    uint32_t atom_begin, atom_end;  /* planned: its atoms, half-open */
+    uint16_t stream, flags;         /* as in stw_plan_slot */
+} stw_slot;
+
+typedef struct {
+    void *bytes; /* our copy of the file; entries, streams and marks point into it */
+    size_t mapped_bytes;
+    size_t file_bytes;
+    stw_slot *slots;
+    size_t slots_mapped_bytes;
+    uint64_t arena_bytes;
+    uint32_t n_entries, n_slots, n_streams, n_marks;
+    uint32_t loop_start, n_atoms;
+    const stw_plan_entry *entries;
+    const stw_plan_stream *streams;
+    const stw_plan_mark *marks;
+} stw_plan;
+
+stw_status stwi_plan_load(stw_plan *out, const void *bytes, size_t n, char *err, size_t err_bytes);
+void stwi_plan_drop(stw_plan *p);
+
+uint32_t stwi_crc32c(uint32_t crc, const void *p, size_t bytes); /* running: start with 0 */
+
+/* ---- the matcher (stw_match.c) ---- */
+
+enum { STW_SYNC, STW_LOST, STW_SEARCH };
+
+#define STW_BACK 64u
+#define STW_AHEAD 700u
+#define STW_PATH (STW_BACK + STW_AHEAD + 2)
+#define STW_NONE_SCORE (INT32_MIN / 2)
+#define STW_SURE 1000000
+
+typedef struct {
+    uint32_t n;       /* entries of the plan */
+    uint32_t wrap;    /* where the loop begins: what follows entry n - 1 */
+    uint32_t mode;    /* STW_SYNC, … */
+    uint32_t nf;      /* successful frees since the last request, clamped to 3 */
+    uint32_t first;   /* sync: position of path index 0, always a hypothesis */
+    uint32_t len;     /* sync: path indexes held in stay; the last is a hypothesis */
+    uint32_t best;    /* sync: path index of the best one, whose score is 0 */
+    int32_t average;  /* share of matched requests, millionths */
+    uint32_t wait;    /* lost: requests since */
+    uint32_t columns; /* search: columns so far */
+    uint32_t run;     /* search: of those, the last ones in a row reached by a match */
+    int32_t stay[STW_PATH]; /* score of each path index, thousandths; STW_NONE_SCORE: dropped */
+    int32_t *all;     /* search: the same for every entry, n + 1 of them */
+} stw_matcher;
+
+/* ---- the allocator ---- */
+
+struct stw_allocator {
+    stw_lock lock;
+    /* The hot path's own: */
+    char *arena; /* NULL: none */
+    const stw_plan_entry *entries; /* of the plan, as are slots */
+    const stw_slot *slots;
+    uint64_t *occupied;      /* bit per atom: a live allocation covers it */
+    stw_stream *last_stream; /* of the last request; NULL at first */
+    stw_table live;          /* address -> allocation */
+    stw_stats stats;         /* counters; stw_get_stats fills in what can be derived */
+    stw_matcher match;
+    /* The rest: */
+    stw_plan plan;
+    stw_table handles; /* stream handle -> index in streams */
+    stw_stream *streams;
+    uint32_t n_streams, cap_streams;
+    uint64_t *taken_plan_streams; /* bit per plan stream: a handle has it */
+    size_t occupied_bytes, taken_bytes, all_bytes; /* of those mappings */
+    uint64_t arena_reserved_bytes; /* arena rounded to granules */
+    uint64_t capacity_bytes, heap_bytes;
+    stw_backend backend;
+    stw_allocator *fork_prev, *fork_next;
+};
+
+static inline uint32_t stwi_succ(const stw_matcher *m, uint32_t p)
+{
+    return p + 1 == m->n ? m->wrap : p + 1;
+}
+
+/* Score of an entry for a request, in thousandths; the streams are equal. */
+static inline int32_t stwi_score(const stw_slot *s, uint32_t life_nf, uint64_t units, uint32_t nf)
+{
+    int32_t v;
+    if (s->flags & STW_SLOT_PLANNED) {
+        uint64_t big = units > s->hi ? units : s->hi, small = units > s->hi ? s->hi : units;
+        v = big == small ? (units > 4096 >> STW_UNIT_SHIFT ? 4000 : 1500)
+                         : (big > 4 * small ? -2500 : -2000);
+    } else if (s->lo <= units && units <= s->hi) {
+        v = 1500;
+    } else {
+        v = 3 * units >= s->lo && units <= 3 * (uint64_t)s->hi ? 1000 : 200;
+    }
+    return v + (nf >= (life_nf >> 28 & 3) && nf <= life_nf >> 30 ? 1000 : -1500);
+}
+
+/* Which entry is this request of `units` and plan stream `stream`? STW_NO_ENTRY: none. The plan
+ * has entries. */
+uint32_t stwi_match_slow_locked(stw_allocator *a, uint64_t units, uint16_t stream);
+void stwi_match_mark_locked(stw_allocator *a, uint32_t kind, int64_t value, uint64_t name);
+void stwi_match_init(stw_matcher *m, uint32_t n, uint32_t loop_start);
+uint32_t stwi_match_position(const stw_matcher *m); /* entry expected next; n: lost */
+const char *stwi_match_check(const stw_matcher *m);
+
+static inline uint32_t stwi_match_locked(stw_allocator *a, uint64_t units, uint16_t stream)
+{
+    stw_matcher *m = &a->match;
+    if (__builtin_expect(m->mode == STW_SYNC && m->len == 1, 1)) {
+        uint32_t p = m->first;
+        const stw_plan_entry e = a->entries[p];
+        const stw_slot *s = &a->slots[e.slot];
+        if (s->stream == stream && stwi_score(s, e.life_nf, units, m->nf) > 1000) {
+            m->first = stwi_succ(m, p);
+            m->average += (STW_SURE - m->average) / 64;
+            m->nf = 0;
+            return p;
+        }
+    }
+    return stwi_match_slow_locked(a, units, stream);
+}
+
+/* ---- ranges of the occupancy bitmap ---- */
+
+static inline uint64_t stwi_mask(uint32_t begin, uint32_t end) /* bits begin..end-1 of 0..63; end > begin */
+{
+    return (~UINT64_C(0) >> (64 - (end - begin))) << begin;
+}
+
+bool stwi_range_take_wide(uint64_t *bits, uint32_t begin, uint32_t end);
+void stwi_range_give_wide(uint64_t *bits, uint32_t begin, uint32_t end);
+
+/* Sets bits [begin, end) if all are clear, else changes nothing. */
+static inline bool stwi_range_take(uint64_t *bits, uint32_t begin, uint32_t end)
+{
+    if (__builtin_expect(begin >> 6 != (end - 1) >> 6, 0))
+        return stwi_range_take_wide(bits, begin, end);
+    uint64_t mask = stwi_mask(begin & 63, (begin & 63) + (end - begin)), *w = &bits[begin >> 6];
+    if (*w & mask)
+        return false;
+    *w |= mask;
+    return true;
+}
+
+static inline void stwi_range_give(uint64_t *bits, uint32_t begin, uint32_t end)
+{
+    if (__builtin_expect(begin >> 6 != (end - 1) >> 6, 0))
+        stwi_range_give_wide(bits, begin, end);
+    else
+        bits[begin >> 6] &= ~stwi_mask(begin & 63, (begin & 63) + (end - begin));
+}
+
+#pragma GCC visibility pop
+#endif

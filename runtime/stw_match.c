@@ -1,0 +1,281 @@
+/* stw_match.c: where in the plan are we? MATCHER.md is the specification; this is how it is done.
+ *
+ * The state is a set of hypotheses "the entry expected next is p", each with a score, 0 for the
+ * best. Usually there is exactly one and the request fits it (the fast path, in stw_internal.h).
+ * Else one column of a banded alignment with affine gaps (Gotoh 1982, on-line: a request is a
+ * column, entries are the rows) moves every hypothesis:
+ *
+ *       entries                 old          new
+ *          |   path 0           stay --extra--> .       the request is not in the plan
+ *          |                      \ \
+ *          |   path 1              \  match---> .       it is the entry expected
+ *          |                    gap \
+ *          v   path 2..                match--> .       it is a later one: skipped entries are
+ *                                                       not requested this time
+ *
+ * Scores live in an array along the path of successors, updated in place, front to back.
+ *
+ * Short columns. The best hypothesis always survives as an extra request, so the best new score is
+ * at least -1500, and at least what the column has found so far. What ends 14000 below that will be
+ * dropped, and a match adds 5000 at most: what arrives lower than both together cannot matter and
+ * is forgotten at once. That ends most columns after some thirty entries instead of seven hundred,
+ * with exactly the same result.
+ */
+#include "stw_internal.h"
+
+#define EXTRA 1500
+#define DROP 14000
+#define BEST_SCORE 5000
+#define SEARCH_COLUMNS 16u
+#define SEARCH_RUN 4u
+#define LOST_BELOW 600000
+
+typedef struct {
+    int32_t score;
+    uint32_t index;   /* along the path */
+    uint32_t entry;   /* by which it was reached; STW_NO_ENTRY: as an extra request */
+    bool skipped;     /* entries were skipped to reach it */
+} outcome;
+
+/* Where a column runs: the path from `first`, at most `limit` positions; what follows the last of
+ * them is path index `after`. */
+typedef struct {
+    uint32_t first, limit, after;
+} path;
+
+static int32_t max32(int32_t a, int32_t b)
+{
+    return a > b ? a : b;
+}
+
+static int32_t floor32(int32_t v, int32_t floor)
+{
+    return v < floor ? STW_NONE_SCORE : v;
+}
+
+/* Puts the match `m` where index i may hold the score of an extra request: a match wins ties. */
+static void put_match(int32_t *stay, uint32_t i, const outcome *m, outcome *best)
+{
+    if (m->score < stay[i])
+        return;
+    stay[i] = m->score;
+    if (m->score > best->score || (m->score == best->score && i <= best->index)) {
+        *best = *m;
+        best->index = i;
+    }
+}
+
+/* One column, in place: stay[0 .. len) becomes stay[0 .. returned). stay has room for limit + 1. */
+static uint32_t column(const stw_allocator *a, int32_t *stay, uint32_t len, path q, uint64_t units,
+                       uint16_t stream, outcome *best)
+{
+    const stw_matcher *m = &a->match;
+    int32_t gap_optional = STW_NONE_SCORE, gap_any = STW_NONE_SCORE;
+    outcome match = {STW_NONE_SCORE, 0, STW_NO_ENTRY, false};
+    *best = match;
+    uint32_t i = 0;
+    for (uint32_t p = q.first; i < q.limit; i++, p = stwi_succ(m, p)) {
+        int32_t gap = max32(gap_optional, gap_any), old = i < len ? stay[i] : STW_NONE_SCORE;
+        if (i >= len) {
+            if (gap == STW_NONE_SCORE)
+                break;
+            stay[i] = STW_NONE_SCORE;
+        } else if (old != STW_NONE_SCORE) {
+            stay[i] = old - EXTRA;
+            if (stay[i] > best->score)
+                *best = (outcome){stay[i], i, STW_NO_ENTRY, false};
+        }
+        if (match.score != STW_NONE_SCORE)
+            put_match(stay, i, &match, best);
+
+        const stw_plan_entry e = a->entries[p];
+        const stw_slot *s = &a->slots[e.slot];
+        const int32_t floor = max32(best->score, -EXTRA) - DROP - BEST_SCORE, arrive = max32(old, gap);
+        match.score = STW_NONE_SCORE;
+        if (arrive >= floor && s->stream == stream)
+            match = (outcome){arrive + stwi_score(s, e.life_nf, units, m->nf), i, p, gap > old};
+
+        bool optional = (s->flags & STW_SLOT_OPTIONAL) != 0;
+        gap_optional = optional ? floor32(max32(gap_optional, old - 3000) - 4, floor) : STW_NONE_SCORE;
+        gap_any = floor32(max32(gap_any, old - 8000) - (optional ? 4 : 200), floor);
+    }
+    uint32_t end = i;
+    if (match.score != STW_NONE_SCORE) {
+        uint32_t to = i < q.limit ? i : q.after;
+        if (to >= end) {
+            stay[to] = STW_NONE_SCORE;
+            end = to + 1;
+        }
+        put_match(stay, to, &match, best);
+    }
+    return end;
+}
+
+/* Makes the best score 0 and drops what is far below it. */
+static void normalise(int32_t *stay, uint32_t len, int32_t best)
+{
+    for (uint32_t i = 0; i < len; i++)
+        stay[i] = stay[i] < best - DROP ? STW_NONE_SCORE : stay[i] - best;
+}
+
+static void set_single(stw_matcher *m, uint32_t p)
+{
+    m->mode = STW_SYNC;
+    m->average = STW_SURE;
+    m->first = p;
+    m->len = 1;
+    m->best = 0;
+    m->stay[0] = 0;
+}
+
+static uint32_t path_position(const stw_matcher *m, uint32_t i)
+{
+    uint32_t p = m->first + i;
+    return p < m->n ? p : m->wrap + (p - m->n);
+}
+
+static void get_lost(stw_matcher *m)
+{
+    m->mode = STW_LOST;
+    m->wait = 0;
+}
+
+static uint32_t sync_column(stw_allocator *a, uint64_t units, uint16_t stream)
+{
+    stw_matcher *m = &a->match;
+    uint32_t whole = m->n - (m->first < m->wrap ? m->first : m->wrap); /* positions before one repeats */
+    path q = {m->first, m->best + STW_AHEAD + 1, m->best + STW_AHEAD + 1};
+    if (q.limit >= whole) {
+        q.limit = whole;
+        q.after = m->first < m->wrap ? m->wrap - m->first : 0;
+    }
+    outcome best;
+    uint32_t len = column(a, m->stay, m->len, q, units, stream, &best);
+    normalise(m->stay, len, best.score);
+
+    uint32_t begin = best.index > STW_BACK ? best.index - STW_BACK : 0;
+    uint32_t end = len - best.index > STW_AHEAD ? best.index + STW_AHEAD + 1 : len;
+    while (m->stay[begin] == STW_NONE_SCORE)
+        begin++;
+    while (m->stay[end - 1] == STW_NONE_SCORE)
+        end--;
+    m->first = path_position(m, begin);
+    m->len = end - begin;
+    m->best = best.index - begin;
+    for (uint32_t i = 0; begin > 0 && i < m->len; i++)
+        m->stay[i] = m->stay[begin + i];
+
+    bool hit = best.entry != STW_NO_ENTRY;
+    a->stats.slow++;
+    a->stats.resyncs += hit && best.skipped;
+    m->average += ((hit ? STW_SURE : 0) - m->average) / 64;
+    if (m->average < LOST_BELOW)
+        get_lost(m);
+    return best.entry;
+}
+
+static uint32_t search_column(stw_allocator *a, uint64_t units, uint16_t stream)
+{
+    stw_matcher *m = &a->match;
+    outcome best;
+    column(a, m->all, m->n, (path){0, m->n, m->wrap}, units, stream, &best);
+    normalise(m->all, m->n, best.score);
+    a->stats.slow++;
+    m->columns++;
+    m->run = best.entry != STW_NO_ENTRY ? m->run + 1 : 0;
+    if (m->run >= SEARCH_RUN) {
+        set_single(m, best.index);
+        return best.entry;
+    }
+    if (m->columns == SEARCH_COLUMNS)
+        get_lost(m);
+    return STW_NO_ENTRY;
+}
+
+uint32_t stwi_match_slow_locked(stw_allocator *a, uint64_t units, uint16_t stream)
+{
+    stw_matcher *m = &a->match;
+    uint32_t answer = STW_NO_ENTRY;
+    if (m->mode == STW_LOST && ++m->wait >= (m->n / 4 > 64 ? m->n / 4 : 64)) {
+        m->mode = STW_SEARCH;
+        m->columns = m->run = 0;
+        a->stats.restarts++;
+        for (uint32_t i = 0; i < m->n; i++)
+            m->all[i] = 0;
+    }
+    if (m->mode == STW_SYNC)
+        answer = sync_column(a, units, stream);
+    else if (m->mode == STW_SEARCH)
+        answer = search_column(a, units, stream);
+    m->nf = 0;
+    return answer;
+}
+
+/* The entry of the mark to jump to, or STW_NO_ENTRY. Marks are rare: a linear look is enough. */
+static uint32_t find_mark(const stw_allocator *a, uint32_t kind, int64_t value, uint64_t name)
+{
+    const stw_matcher *m = &a->match;
+    uint32_t found = STW_NO_ENTRY, least = UINT32_MAX, p = path_position(m, m->best);
+    for (uint32_t i = 0; i < a->plan.n_marks; i++) {
+        const stw_plan_mark *k = &a->plan.marks[i];
+        uint32_t e = k->entry < m->n ? k->entry : m->wrap;
+        if (k->kind != kind)
+            continue;
+        if (kind == STW_MARK_ITERATION) {
+            if (k->entry >= a->plan.loop_start || k->value == value)
+                return e; /* marks are ordered: those of the prologue come first */
+        } else if (k->name == name) {
+            uint32_t ahead = e >= p ? e - p : e >= m->wrap ? m->n - p + (e - m->wrap) : UINT32_MAX;
+            uint32_t back = e < p ? p - e : UINT32_MAX;
+            uint32_t d = ahead <= STW_AHEAD ? 2 * ahead : UINT32_MAX; /* ahead before behind */
+            if (back <= STW_BACK && 2 * back + 1 < d)
+                d = 2 * back + 1;
+            if (d < least) {
+                least = d;
+                found = e;
+            }
+        }
+    }
+    return found;
+}
+
+void stwi_match_mark_locked(stw_allocator *a, uint32_t kind, int64_t value, uint64_t name)
+{
+    stw_matcher *m = &a->match;
+    if (m->n == 0 || (kind == STW_MARK_PHASE && m->mode != STW_SYNC))
+        return;
+    uint32_t e = find_mark(a, kind, value, name);
+    if (e == STW_NO_ENTRY)
+        return;
+    a->stats.resyncs += m->mode != STW_SYNC || path_position(m, m->best) != e;
+    set_single(m, e);
+}
+
+void stwi_match_init(stw_matcher *m, uint32_t n, uint32_t loop_start)
+{
+    m->n = n;
+    m->wrap = loop_start < n ? loop_start : 0;
+    m->nf = 0;
+    set_single(m, 0);
+}
+
+uint32_t stwi_match_position(const stw_matcher *m)
+{
+    return m->mode == STW_SYNC && m->n > 0 ? path_position(m, m->best) : m->n;
+}
+
+const char *stwi_match_check(const stw_matcher *m)
+{
+    if (m->nf > 3 || m->average < 0 || m->average > STW_SURE)
+        return "a matcher counter is out of range";
+    if (m->mode != STW_SYNC || m->n == 0)
+        return NULL;
+    if (m->first >= m->n || m->len == 0 || m->len > STW_BACK + STW_AHEAD + 1 || m->best >= m->len)
+        return "the hypotheses' path is out of range";
+    if (m->stay[m->best] != 0 || m->stay[0] == STW_NONE_SCORE || m->stay[m->len - 1] == STW_NONE_SCORE)
+        return "the best hypothesis is not 0, or the path has loose ends";
+    for (uint32_t i = 0; i < m->len; i++)
+        if (m->stay[i] != STW_NONE_SCORE && (m->stay[i] > 0 || m->stay[i] < -DROP))
+            return "a hypothesis has an impossible score";
+    return NULL;
+}

@@ -1,0 +1,81 @@
+/* stw_table.c: memory for the runtime's records, and its table: 64-bit key -> record, open addressing with linear probing (Knuth 6.4, algorithm R
+ * for removal).
+ *
+ *     home of key = top bits of key * 2^64 / golden ratio: spreads multiples of 512 evenly
+ *
+ *     cells   . . A B C . .      A, B, C have their home at A's cell or before their own;
+ *                 |              removing A shifts B and C back where that brings them
+ *                 gone           nearer to home, so no grave is left to probe over
+ *
+ * At most half of the cells are full, so a look-up reads one or two neighbouring cells. Growth
+ * doubles into fresh memory and leaves everything as it was where there is none.
+ */
+#define _GNU_SOURCE
+#include "stw_internal.h"
+
+#include <sys/mman.h>
+
+void *stwi_map(size_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+void *stwi_grow(void *p, size_t old_bytes, size_t new_bytes)
+{
+    void *q = mremap(p, old_bytes, new_bytes, MREMAP_MAYMOVE);
+    return q == MAP_FAILED ? NULL : q;
+}
+
+void stwi_unmap(void *p, size_t bytes)
+{
+    if (p)
+        munmap(p, bytes);
+}
+
+bool stwi_table_init(stw_table *t, uint32_t log2_cells)
+{
+    t->mask = (UINT64_C(1) << log2_cells) - 1;
+    t->shift = 64 - log2_cells;
+    t->count = 0;
+    t->recs = stwi_map((t->mask + 1) * sizeof *t->recs);
+    return t->recs != NULL;
+}
+
+bool stwi_table_grow(stw_table *t)
+{
+    stw_table bigger;
+    if (!stwi_table_init(&bigger, 64 - t->shift + 1))
+        return false;
+    for (uint64_t i = 0; i <= t->mask; i++)
+        if (t->recs[i].units != 0)
+            *stwi_table_find(&bigger, t->recs[i].key) = t->recs[i];
+    bigger.count = t->count;
+    stwi_table_drop(t);
+    *t = bigger;
+    return true;
+}
+
+void stwi_table_remove_shift(stw_table *t, stw_rec *r)
+{
+    uint64_t hole = (uint64_t)(r - t->recs), i = hole;
+    for (;;) {
+        i = (i + 1) & t->mask;
+        if (t->recs[i].units == 0)
+            break;
+        uint64_t home = stwi_home(t, t->recs[i].key);
+        if (((i - home) & t->mask) >= ((i - hole) & t->mask)) {
+            t->recs[hole] = t->recs[i];
+            hole = i;
+        }
+    }
+    t->recs[hole].units = 0;
+    t->count--;
+}
+
+void stwi_table_drop(stw_table *t)
+{
+    if (t->recs)
+        stwi_unmap(t->recs, (t->mask + 1) * sizeof *t->recs);
+    t->recs = NULL;
+}
