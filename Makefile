@@ -8,7 +8,10 @@ FUZZTIME  ?= 5s
 DATA      ?= ../shared/data
 STATICCHECK_VERSION := v0.8.2
 
-DEMO_PROFILE := testdata/profiles/gpt2m_frames.pickle.gz
+# go-nvml wraps functions that NVIDIA has deprecated.
+export CGO_CFLAGS ?= -O2 -g -Wno-deprecated-declarations
+
+DEMO_PROFILE := testdata/profiles/llama24_ckpt.pickle.gz
 DEMO_PLAN    := $(BUILD)/demo.plan
 
 .DEFAULT_GOAL := build

@@ -239,7 +239,19 @@ func (u *unpickler) step(op byte) error {
 		}
 		u.push(value{0, kBytes})
 		return err
-	case opMEMOIZE, opBINPUT, opLONGBINPUT, opBINGET, opLONGBINGET:
+	case opBINGET: // with stacks, this one and the next are the commonest
+		b, err := u.take(1)
+		if err != nil {
+			return err
+		}
+		return u.recall(int(b[0]))
+	case opLONGBINGET:
+		b, err := u.take(4)
+		if err != nil {
+			return err
+		}
+		return u.recall(int(binary.LittleEndian.Uint32(b)))
+	case opMEMOIZE, opBINPUT, opLONGBINPUT:
 		return u.remember(op)
 	case opPOP:
 		if len(u.stack) == u.base() && len(u.marks) > 0 {

@@ -134,7 +134,16 @@ func (u *unpickler) text(op byte) error {
 	return err
 }
 
-// remember puts the top into the memo, or pushes what is there.
+// recall pushes entry i of the memo.
+func (u *unpickler) recall(i int) error {
+	if i >= u.memo.n || u.memo.at(i).k == kUnset {
+		return fault("memo entry %d was never stored", i).hint("the file is damaged")
+	}
+	u.push(*u.memo.at(i))
+	return nil
+}
+
+// remember puts the top into the memo.
 func (u *unpickler) remember(op byte) error {
 	if op == opMEMOIZE {
 		v, err := u.top()
@@ -148,13 +157,6 @@ func (u *unpickler) remember(op byte) error {
 		return err
 	}
 	i := int(n)
-	if op == opBINGET || op == opLONGBINGET {
-		if i >= u.memo.n || u.memo.at(i).k == kUnset {
-			return fault("memo entry %d was never stored", i).hint("the file is damaged")
-		}
-		u.push(*u.memo.at(i))
-		return nil
-	}
 	v, err := u.top()
 	if err != nil {
 		return err

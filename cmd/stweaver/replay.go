@@ -45,6 +45,7 @@ type replayOutput struct {
 	PeakAllocated  ir.Bytes `json:"peak_allocated_bytes"`
 	PeakReserved   ir.Bytes `json:"peak_reserved_bytes"`
 	Efficiency     float64  `json:"efficiency"`
+	Reserved       *int64   `json:"recorded_reserved_bytes"` // by the allocator of the recording
 	NsPerPair      float64  `json:"ns_per_pair"`
 	BaselineNs     float64  `json:"baseline_ns_per_pair"`
 }
@@ -204,6 +205,10 @@ func runWorkload(t *ir.Trace, w *compiler.Workload, plan *ir.Plan, data []byte, 
 	if out.PeakReserved > 0 {
 		out.Efficiency = float64(out.PeakAllocated) / float64(out.PeakReserved)
 	}
+	if t.Reserved > 0 {
+		reserved := int64(t.Reserved)
+		out.Reserved = &reserved
+	}
 	out.countHits(s, r, plan, entries, data != nil)
 	return out, nil
 }
@@ -266,6 +271,15 @@ func (a *app) printReplay(o *replayOutput, f *replayFlags) {
 	}
 	w.row("safety", fmt.Sprintf("%d overlaps, %d canary faults, %d failed", o.Overlaps, o.CanaryFaults, o.Failed))
 	w.row("memory", fmt.Sprintf("peak allocated %s, peak reserved %s: E %s", bytesText(o.PeakAllocated), bytesText(o.PeakReserved), percent(o.Efficiency)))
+	if o.Reserved != nil {
+		less := ir.Bytes(*o.Reserved) - o.PeakReserved
+		word := "less"
+		if less < 0 {
+			less, word = -less, "more"
+		}
+		w.row("saving", fmt.Sprintf("%s %s than the %s that the recorded allocator reserved (%s)",
+			compiler.Size(less), word, compiler.Size(ir.Bytes(*o.Reserved)), percent(float64(less)/float64(*o.Reserved))))
+	}
 	ratio := 0.0
 	if o.BaselineNs > 0 {
 		ratio = o.NsPerPair / o.BaselineNs
