@@ -51,7 +51,7 @@ const (
 const (
 	bandHalf   = 400      // columns on both sides of the diagonal
 	traceBytes = 96 << 20 // the way back, at a byte a cell
-	maxCells   = 1 << 30  // beyond it the band is narrowed
+	maxCells   = 1 << 28  // beyond it the band is narrowed
 	none       = -1 << 60
 )
 
@@ -180,6 +180,7 @@ func newGotoh(a, b []unit, half, traceLimit int) *gotoh {
 		width = min(2*g.half+2+2*len(b)/len(a), len(b)+1)
 	}
 	g.rows = min(len(a), max(traceLimit/width, 1))
+	g.trace = make([]byte, 0, g.rows*width)
 	g.best = make([]int, len(b)+1)
 	g.up = make([]int, len(b)+1)
 	return g
@@ -248,7 +249,7 @@ func (g *gotoh) block(from, to int, keep bool) {
 		if keep {
 			at := len(g.trace)
 			g.traceFrom = append(g.traceFrom, at)
-			g.trace = slices.Grow(g.trace, hi-lo+1)[:at+hi-lo+1]
+			g.trace = slices.Grow(g.trace, hi-lo+1)[:at+hi-lo+1] // never grows, save for a row wider than the limit
 			trace = g.trace[at:]
 		}
 		g.row(i, lo, hi, trace)

@@ -45,9 +45,7 @@ func (c *Compiled) runKinds(context.Context) error {
 		return err
 	}
 	c.template = tmpl
-	if len(tmpl.Windows) == 1 {
-		c.Notes = append(c.Notes, "only one steady iteration: everything looks static; record three or more to see what varies")
-	}
+	c.Notes = append(c.Notes, tmpl.Notes...)
 	return nil
 }
 

@@ -192,19 +192,15 @@ func cutShort(s *sequence, cuts []int, doubtful, first bool) bool {
 	if own < need {
 		return true
 	}
-	// Compared just after a request: at the edge of the recording the frees that the program
-	// would have made next are missing.
-	alive := func(cut int) ir.Bytes {
-		if cut == 0 {
-			return s.live[0]
-		}
-		return s.live[cut-1] + s.tok[cut-1].size
-	}
-	if first {
-		alive = func(cut int) ir.Bytes { return s.live[cut] }
+	more := s.live[edge] - s.live[inner]
+	if !first {
+		// Compared just after a request as well: at the end of the recording the frees are
+		// missing that the program would have made before its next one.
+		after := func(cut int) ir.Bytes { return s.live[cut-1] + s.tok[cut-1].size }
+		more = min(more, after(edge)-after(inner))
 	}
 	lo, hi := slices.Min(s.live[cuts[0]:cuts[n]+1]), slices.Max(s.live[cuts[0]:cuts[n]+1])
-	return (alive(edge)-alive(inner))*slackLiveOver > hi-lo
+	return more*slackLiveOver > hi-lo
 }
 
 // inferSteps turns an inferred period into Steps: nil where nothing repeats, an error where

@@ -76,37 +76,51 @@ func BuildTemplate(t *ir.Trace, s *Steps, from, to int) (*Template, error) {
 	return tm, nil
 }
 
-// alikeSteady is the similarity of neighbouring iterations that counts as steady.
+// alikeSteady is the similarity of neighbours below which a user should know that the
+// iterations differ.
 const alikeSteady = perfect * 90 / 100
 
-// chooseSteady returns the iterations to plan from: not the cold one; the largest suffix of
-// the rest in which neighbours are alike, but all of the rest where that suffix is less
-// than half of it: then it is the program that varies, not its warming up.
+// chooseSteady returns the iterations to plan from: all but the cold one and those that warm
+// up. Warming up shows in a suffix, of more than half of the iterations, that none of the
+// earlier ones resembles as its members resemble each other. Where an earlier one does, or
+// the suffix is shorter, it is the program that varies, and all of it is wanted.
 func (tm *Template) chooseSteady(seq *sequence, s *Steps) (from, to int) {
 	n := s.N()
 	if n > 1 && s.Cold || n > 2 && s.Source == SourceInferred {
 		from = 1
 	}
-	clocks := make([]int, n+1)
-	for i := range clocks {
-		clocks[i] = seq.at(s.Cuts[i])
-	}
-	sim := seq.similarities(clocks)
-	warm := n - 1
-	for warm > from && sim[warm-1] >= alikeSteady {
-		warm--
-	}
-	if n-warm >= 2 && (n-warm)*2 >= n-from {
-		if warm > from {
-			tm.notef("iterations %d to %d are unlike the later ones: not used", from, warm-1)
-		}
-		from = warm
-	} else if warm > from {
-		tm.notef("iterations are unlike each other (down to %d %% alike): what only some of them ask for is optional",
-			slices.Min(sim[from:])/(perfect/100))
-	}
 	if n-from == 1 {
 		tm.notef("one steady iteration: everything in it looks static; record two or more")
+		return from, n
+	}
+	shapes := make([]*shape, n)
+	for i := range shapes {
+		shapes[i] = seq.shape(seq.at(s.Cuts[i]), seq.at(s.Cuts[i+1]))
+	}
+	worst, warm := perfect, n-1
+	for ; warm > from; warm-- {
+		sim := similarity(shapes[warm-1], shapes[warm])
+		if warm < n-1 && sim < worst-slackSimilar {
+			break
+		}
+		worst = min(worst, sim)
+	}
+	warming := (n-warm)*2 > n-from
+	for i := from; i < warm; i++ {
+		warming = warming && similarity(shapes[i], shapes[warm]) < worst-slackSimilar
+	}
+	switch {
+	case warm > from && warming:
+		if warm == from+1 {
+			tm.notef("iteration %d is still warming up: not used", from)
+		} else {
+			tm.notef("iterations %d to %d are still warming up: not used", from, warm-1)
+		}
+		from = warm
+	default:
+		if least := slices.Min(apart(shapes[from:], 1)); least < alikeSteady {
+			tm.notef("iterations are unlike each other (down to %d %% alike): what only some of them ask for is optional", least/(perfect/100))
+		}
 	}
 	return from, n
 }

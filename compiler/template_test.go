@@ -239,7 +239,7 @@ func TestTemplateKeptOnce(t *testing.T) {
 			last = best
 		}
 	}
-	_, tm := build(t, p.run(5), -1, -1)
+	_, tm := build(t, p.run(5), 1, 5)
 	x := slices.IndexFunc(tm.Entries, func(e TemplateEntry) bool { return e.MaxSize == 99<<20 })
 	if e := tm.Entries[x]; e.Optional || e.Kind != ir.Dynamic || e.Life != ir.MaxLife {
 		t.Errorf("%+v", e)
@@ -337,6 +337,18 @@ func TestTemplateChoice(t *testing.T) {
 	_, tm := build(t, warm.run(8), -1, -1)
 	if tm.FirstStep != 2 || tm.LastStep != 8 || len(tm.Notes) != 1 {
 		t.Errorf("warm-up: iterations %d:%d, notes %q", tm.FirstStep, tm.LastStep, tm.Notes)
+	}
+	eval := newProgram(10) // iteration 2 evaluates: that is no warming up
+	eval.between = func(it, at int) {
+		if it == 2 && at == 49 {
+			for range 20 {
+				eval.free(eval.alloc(1 << 12))
+			}
+		}
+	}
+	_, tm = build(t, eval.run(8), -1, -1)
+	if tm.FirstStep != 1 || tm.LastStep != 8 || len(tm.Notes) != 1 || len(tm.Entries) != eval.requests()+20 {
+		t.Errorf("evaluation: iterations %d:%d, %d entries, notes %q", tm.FirstStep, tm.LastStep, len(tm.Entries), tm.Notes)
 	}
 	_, tm = build(t, newProgram(10).run(2), -1, -1)
 	if tm.FirstStep != 1 || tm.LastStep != 2 || len(tm.Notes) != 1 || !strings.Contains(tm.Notes[0], "looks static") {
@@ -475,4 +487,22 @@ func BenchmarkTemplate(b *testing.B) {
 			b.ReportMetric(float64(static(tm))/float64(len(tm.Entries)), "static/entry")
 		})
 	}
+}
+
+// A million requests: 25 iterations of 40,000, unmarked, an expert missing here and there.
+func BenchmarkMillion(b *testing.B) {
+	p := newProgram(8_000)
+	p.extra = map[int]int{3: 100, 9: 5_000, 17: 4_000}
+	tr := unmarked(p.run(25))
+	b.ReportAllocs()
+	for b.Loop() {
+		s, err := FindSteps(tr)
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := BuildTemplate(tr, s, -1, -1); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(tr.Requests)), "ns/request")
 }

@@ -61,5 +61,5 @@
 //	V3  no two buffers of different streams share an address at any time
 //	V4  Peak is the highest end of a buffer
 //	V5  Peak is within the capacity of the rules
-//	F1… the plan file's own rules: runtime/plan_load.c and planfile.go
+//	F1… the plan file: rule Fn is Pn of runtime/plan_load.c
 package ir

@@ -1,9 +1,11 @@
 package ir
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"strings"
 )
 
@@ -55,6 +57,9 @@ func EncodePlan(p *Plan) ([]byte, error) {
 	if len(p.Entries) >= MaxEntries || len(p.Streams) > MaxStreams {
 		return nil, fmt.Errorf("ir: plan: %d entries and %d streams, the format holds less than %d and at most %d",
 			len(p.Entries), len(p.Streams), MaxEntries, MaxStreams)
+	}
+	if p.Arena >= maxRange {
+		return nil, fmt.Errorf("ir: plan: an arena of %d bytes does not fit the format, which ends at 2 TiB", p.Arena)
 	}
 	units := func(what string, i int, n int64) (uint32, error) {
 		if n < 0 || n%int64(Align) != 0 || n/int64(Align) > maxUnits {
@@ -162,6 +167,10 @@ func (p *Plan) StepBytes() (bytes, requests int64) {
 		used[e.Slot] = true
 	}
 	return bytes, requests
+}
+
+func sortStreams(list []PlanStream) {
+	slices.SortFunc(list, func(a, b PlanStream) int { return cmp.Compare(a.Begin, b.Begin) })
 }
 
 // IsPlan reports whether data begins as a plan file does, of whatever version.
