@@ -51,6 +51,7 @@ type Options struct {
 	Rules    ir.Rules
 	Effort   Effort // "" is Default
 	From, To int    // iterations of the profile to plan from; both 0: the steady ones
+	OnePass  bool   // do not look for iterations: plan the recording as it is, once through
 	Dump     string // pass after which Text is written to DumpTo
 	DumpTo   io.Writer
 	Progress func(pass string, done, total int, best, bound ir.Bytes)

@@ -318,6 +318,11 @@ func (l *lowering) orderBuffers() {
 	}
 }
 
+// planMark reports whether the runtime is told of a mark: iterations and phases.
+func planMark(m ir.Mark) bool {
+	return m.Kind == ir.MarkIteration && m.Value >= 0 || m.Kind == ir.MarkPhase
+}
+
 // buildMarks places iteration and phase marks before the entries that follow them. A mark that
 // several steady iterations have is placed once: at the earliest entry any of them has it.
 func (l *lowering) buildMarks() {
@@ -328,11 +333,8 @@ func (l *lowering) buildMarks() {
 		}
 		l.p.Marks = append(l.p.Marks, em)
 	}
-	useful := func(m ir.Mark) bool {
-		return m.Kind == ir.MarkIteration && m.Value >= 0 || m.Kind == ir.MarkPhase
-	}
 	for _, m := range l.t.Marks {
-		if useful(m) && m.Tick < l.first {
+		if planMark(m) && m.Tick < l.first {
 			add(l.seq.at(m.Tick), m)
 		}
 	}
@@ -357,7 +359,7 @@ func (l *lowering) buildMarks() {
 	for w, win := range l.m.tmpl.Windows {
 		seen := make(map[key]int)
 		for _, m := range l.t.Marks {
-			if !useful(m) || m.Tick < win[0] || m.Tick >= win[1] {
+			if !planMark(m) || m.Tick < win[0] || m.Tick >= win[1] {
 				continue
 			}
 			k := key{m.Kind, m.Name, 0}

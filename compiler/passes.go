@@ -11,6 +11,10 @@ import (
 )
 
 func (c *Compiled) runSteps(context.Context) error {
+	if c.options.OnePass {
+		c.Steps = &Steps{Source: SourceOnePass}
+		return nil
+	}
 	for _, n := range c.Trace.Notes {
 		if n.Level == ir.Bad {
 			return &StepsError{Reason: n.Text, Hint: "record again from the start of the process"}
@@ -102,6 +106,7 @@ func (c *Compiled) runEmit(context.Context) error {
 		{Key: "profile-format", Value: c.Trace.Format},
 		{Key: "steps-source", Value: c.Steps.Source},
 		{Key: "steps", Value: fmt.Sprintf("%d:%d", c.Problem.FirstStep, c.Problem.LastStep)},
+		{Key: "one-pass", Value: fmt.Sprint(c.options.OnePass)},
 		{Key: "unroll", Value: fmt.Sprint(c.Problem.Unroll)},
 		{Key: "streams", Value: "apart"},
 		{Key: "effort", Value: string(c.options.Effort)},

@@ -161,7 +161,7 @@ func (b *workloadBuilder) run(from, to ir.Tick) {
 func (b *workloadBuilder) marksAt(k ir.Tick) {
 	for ; b.mark < len(b.t.Marks) && b.t.Marks[b.mark].Tick <= k; b.mark++ {
 		m := b.t.Marks[b.mark]
-		if b.opts.Marks && (m.Kind == ir.MarkPhase || m.Kind == ir.MarkIteration && m.Value >= 0) {
+		if b.opts.Marks && planMark(m) {
 			b.w.Events = append(b.w.Events, ir.Event{Kind: ir.EvMark, Mark: m.Kind, Value: m.Value, Name: m.Name, Entry: ir.NoEntry})
 		}
 	}
@@ -181,7 +181,7 @@ func (b *workloadBuilder) onePass() *Workload {
 	b.before()
 	for range b.opts.Iterations {
 		b.w.Starts = append(b.w.Starts, len(b.w.Events))
-		if b.opts.Marks && len(b.t.Marks) == 0 {
+		if b.opts.Marks && !slices.ContainsFunc(b.t.Marks, planMark) {
 			b.w.Events = append(b.w.Events, ir.Event{Kind: ir.EvMark, Mark: ir.MarkIteration, Entry: ir.NoEntry})
 		}
 		b.run(0, ir.Tick(b.t.Events))

@@ -35,8 +35,8 @@ typedef struct {
 } stwd_list;
 
 typedef struct {
-    uint64_t elapsed_ns; /* the slowest thread's time for the list */
-    uint64_t faults;     /* blocks whose canary had changed */
+    uint64_t spent_ns; /* CPU time for the list, of the thread that took most */
+    uint64_t faults;   /* blocks whose canary had changed */
 } stwd_result;
 
 /* Runs the list on `threads` threads, each its own copy with its own ids. at[t * n_ids + id]
@@ -50,7 +50,7 @@ int stwd_run(stw_allocator *a, const stwd_list *list, uint32_t threads, uintptr_
 uint64_t stwd_release(stw_allocator *a, const stwd_list *list, uint32_t threads, uintptr_t *at,
                       const uint64_t *bytes);
 
-/* Nanoseconds for `pairs` times malloc(64) and free of the C library. */
+/* Nanoseconds of CPU time for `pairs` times malloc(64) and free of the C library. */
 uint64_t stwd_baseline(uint64_t pairs);
 
 /* The live blocks, in an array from malloc; *n is their number. NULL where there are none or

@@ -48,7 +48,8 @@ type RunResult struct {
 	CanaryFaults uint64    // blocks whose pattern had changed
 	Failed       int       // requests without an address
 
-	// Timed runs only. A pair is an allocation and a free; the loop over the list is counted in.
+	// Timed runs only: CPU time, so that a busy machine does not count. A pair is an allocation
+	// and a free; the driver's walk over its list is counted in.
 	NsPerPair         float64
 	BaselineNsPerPair float64 // malloc(64) and free of the C library, before and after the run
 }
@@ -107,7 +108,7 @@ func (a *Allocator) Run(s *model.Script, o RunOptions) (*RunResult, error) {
 	if !o.Canary {
 		baseline += uint64(C.stwd_baseline(baselinePairs))
 		r.BaselineNsPerPair = float64(baseline) / (2 * baselinePairs)
-		r.NsPerPair = float64(out.elapsed_ns) * 2 / float64(max(events, 1))
+		r.NsPerPair = float64(out.spent_ns) * 2 / float64(max(events, 1))
 	}
 	if o.beforeRelease != nil {
 		seen := make([]uintptr, len(at))

@@ -131,25 +131,62 @@ func TestRunRefuses(t *testing.T) {
 	}
 }
 
-// stepCase is a plan of a plain training step with its script: static, one stream, all large
-// enough to count.
-func stepCase(entries, iterations int) (*plantest.Case, *model.Script) {
-	for seed := uint64(1); ; seed++ {
-		src := plantest.Seeded(seed)
-		c := plantest.New(src, plantest.Config{Entries: entries, Streams: 1, Static: true})
-		n, loop := len(c.Plan.Entries), int(c.Plan.LoopStart)
-		if n > entries*3/4 && loop < n/4 {
-			return c, c.Script(src, iterations, true)
+// stack is a plan of layers: n requests of a few sizes, the last one freed first, then again.
+// It is what training does: forward keeps, backward gives back.
+func stack(n int) *model.Plan {
+	p := &model.Plan{}
+	at := uint32(0)
+	for k := range n {
+		size := uint32(2000 + k%7*3000)
+		p.Slots = append(p.Slots, model.Slot{Lo: at, Hi: size, Flags: model.Planned})
+		p.Entries = append(p.Entries, model.Entry{Slot: uint32(k), NfMax: 3})
+		at += size
+	}
+	p.Arena = uint64(at) * model.Unit
+	p.Streams = []model.Stream{{End: p.Arena}}
+	return p
+}
+
+// stackScript is the script of a stack.
+func stackScript(p *model.Plan, iterations int) *model.Script {
+	s := &model.Script{}
+	for range iterations {
+		first := s.IDs
+		for _, slot := range p.Slots {
+			s.Ops = append(s.Ops, model.AllocOp(s.IDs, int64(slot.Hi)*model.Unit, 0))
+			s.IDs++
+		}
+		for id := s.IDs; id > first; id-- {
+			s.Ops = append(s.Ops, model.FreeOp(id-1))
 		}
 	}
+	return s
 }
 
 // A pair of malloc and free in step with the plan, as a ratio to malloc(64) and free of the C
-// library in the same run. The time holds the driver's walk over its list.
+// library in the same run. The time holds the driver's walk over its list. "random" is a plan
+// whose blocks lie across one another's borders, so that each holds dozens of atoms; the others
+// are stacks of so many layers, one atom a block.
 func BenchmarkPair(b *testing.B) {
-	c, s := stepCase(4000, 50)
-	plan := plantest.Encode(c.Plan)
+	src := plantest.Seeded(4)
+	random := plantest.New(src, plantest.Config{Entries: 4000, Streams: 1, Static: true})
+	for _, c := range []struct {
+		name   string
+		plan   *model.Plan
+		script *model.Script
+	}{
+		{"random", random.Plan, random.Script(src, 50, false)},
+		{"stack-16", stack(16), stackScript(stack(16), 10000)},
+		{"stack-1000", stack(1000), stackScript(stack(1000), 160)},
+		{"stack-30000", stack(30000), stackScript(stack(30000), 5)},
+	} {
+		b.Run(c.name, func(b *testing.B) { benchmarkPair(b, plantest.Encode(c.plan), c.script) })
+	}
+}
+
+func benchmarkPair(b *testing.B, plan []byte, s *model.Script) {
 	var ns, base, hits float64
+	var atoms uint64
 	runs := 0
 	for b.Loop() {
 		a, err := stwrt.New(plan, stwrt.Options{})
@@ -164,6 +201,7 @@ func BenchmarkPair(b *testing.B) {
 		ns += r.NsPerPair
 		base += r.BaselineNsPerPair
 		hits += float64(r.Stats.Hits) / float64(r.Stats.Requests)
+		atoms = r.Stats.Atoms
 		runs++
 	}
 	b.ReportMetric(0, "ns/op")
@@ -171,4 +209,5 @@ func BenchmarkPair(b *testing.B) {
 	b.ReportMetric(base/float64(runs), "ns/glibc-pair")
 	b.ReportMetric(ns/base, "ratio")
 	b.ReportMetric(hits/float64(runs), "hits/request")
+	b.ReportMetric(float64(atoms), "atoms")
 }

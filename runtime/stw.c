@@ -137,10 +137,10 @@ void stw_destroy(stw_allocator *a)
     drop(a);
 }
 
-/* The plan's stream for a handle that is seen for the first time; -1: none. */
+/* The plan's stream for a handle that is seen for the first time; -1: none, or nothing to match. */
 static int32_t claim_plan_stream(stw_allocator *a, uint64_t handle)
 {
-    for (uint32_t i = 0; i < a->plan.n_streams; i++) {
+    for (uint32_t i = 0; a->match.n > 0 && i < a->plan.n_streams; i++) {
         uint64_t bit = UINT64_C(1) << (i & 63), *taken = &a->taken_plan_streams[i >> 6];
         if ((a->plan.streams[i].handle == 0) == (handle == 0) && !(*taken & bit)) {
             *taken |= bit;
@@ -169,7 +169,8 @@ static __attribute__((noinline)) stw_stream *find_stream_locked(stw_allocator *a
         r = stwi_table_find(&a->handles, handle);
         *r = (stw_rec){.key = handle, .units = 1, .ref = a->n_streams};
         a->handles.count++;
-        a->streams[a->n_streams++] = (stw_stream){handle, claim_plan_stream(a, handle), NULL};
+        a->streams[a->n_streams] = (stw_stream){handle, claim_plan_stream(a, handle), a->n_streams, NULL};
+        a->n_streams++;
     }
     return a->last_stream = &a->streams[r->ref];
 }
@@ -177,7 +178,7 @@ static __attribute__((noinline)) stw_stream *find_stream_locked(stw_allocator *a
 static void record_locked(stw_allocator *a, void *p, uint64_t units, uint32_t ref, const stw_stream *s, uint32_t planned)
 {
     stw_rec *r = stwi_table_find(&a->live, (uintptr_t)p);
-    *r = (stw_rec){(uintptr_t)p, (uint32_t)units, ref, (uint32_t)(s - a->streams), planned};
+    *r = (stw_rec){(uintptr_t)p, (uint32_t)units, ref, s->index, planned};
     a->live.count++;
     a->stats.live_bytes += units << STW_UNIT_SHIFT;
     if (a->stats.live_bytes > a->stats.peak_live_bytes)
@@ -209,7 +210,7 @@ static inline void *malloc_locked(stw_allocator *a, uint64_t units, uint64_t han
     if (!s || s->handle != handle)
         s = find_stream_locked(a, handle);
     uint32_t entry = STW_NO_ENTRY;
-    if (s && s->plan >= 0 && a->match.n > 0)
+    if (s && s->plan >= 0)
         entry = stwi_match_locked(a, units, (uint16_t)s->plan);
     if (!s || !stwi_table_ensure(&a->live)) {
         a->stats.failed++;

@@ -58,7 +58,7 @@ STW_API stw_backend stw_backend_host(size_t granularity);
 
 typedef struct {
     uint64_t capacity_bytes; /* most memory to hold, arena and heaps together; 0: no limit */
-    uint64_t heap_bytes;     /* address space of each stream's heap; 0: 256 GiB */
+    uint64_t heap_bytes;     /* address space of each stream's heap, below 2 TiB, rounded up to granules; 0: 256 GiB */
 } stw_options;
 
 /* Counters since creation. Every request with size > 0 that got an address is exactly one of hits,
@@ -88,7 +88,9 @@ typedef struct {
 typedef struct stw_allocator stw_allocator;
 
 /* Creates an allocator. plan may be NULL (bytes 0): heap only. The plan bytes are copied. On
- * failure *out is NULL and, if err is not NULL, err[0..err_bytes) holds a sentence. */
+ * failure *out is NULL and, if err is not NULL, err[0..err_bytes) holds a sentence: STW_E_ARG for a
+ * NULL backend or an absurd option, STW_E_MEMORY for an arena above the capacity or not to be had.
+ * After fork() the child may go on using its (private) copy; a backend must not fork. */
 STW_API stw_status stw_create(stw_allocator **out, const void *plan, size_t plan_bytes,
                               const stw_options *options, const stw_backend *backend, char *err,
                               size_t err_bytes);
@@ -117,7 +119,7 @@ STW_API void stw_walk(stw_allocator *a,
                       void *ctx);
 
 /* Checks all internal structures against each other. Returns 0, or the number of the first broken
- * rule with a sentence in err. For tests: linear in everything. */
+ * rule with a sentence in err; -1 for NULL. For tests: linear in everything. */
 STW_API int stw_check(stw_allocator *a, char *err, size_t err_bytes);
 
 /* Address of the arena, NULL where there is none. Constant after creation. */

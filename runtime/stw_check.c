@@ -15,7 +15,7 @@ void stw_get_stats(stw_allocator *a, stw_stats *out)
     out->position = stwi_match_position(&a->match);
     stwi_unlock(&a->lock, owner);
     out->atoms = a->plan.n_atoms;
-    out->requests = out->hits + out->conflicts + out->too_large + out->dynamic + out->unknown + out->zero_size + out->failed;
+    out->requests = stwi_requests(out);
 }
 
 void stw_walk(stw_allocator *a, void (*f)(void *ctx, void *p, size_t size, uint64_t stream, int planned), void *ctx)

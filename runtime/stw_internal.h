@@ -49,7 +49,7 @@ typedef struct {
 typedef struct {
     stw_owner *owner;  /* may enter without the mutex; NULL: nobody */
     uint32_t held;     /* the mutex: 0 or 1 */
-    uint32_t waiters;  /* threads asleep on it */
+    uint32_t sleepers; /* 1: threads may be asleep on it */
     uint32_t streak;   /* under the mutex: times in a row that `last` has taken it */
     uint32_t n_owners; /* of owners, ever */
     uintptr_t last;
@@ -183,8 +183,9 @@ typedef struct {
 
 typedef struct {
     uint64_t handle;
-    int32_t plan; /* index of the plan's stream; -1: none, its requests match nothing */
-    stw_heap *heap;
+    int32_t plan;   /* index of the plan's stream; -1: none, its requests match nothing */
+    uint32_t index; /* of this in a->streams */
+    stw_heap *heap; /* NULL before the first request that needs it */
 } stw_stream;
 
 /* Returns a block of exactly `units` of s's heap, made when missing; 0: no memory, nothing changed. */
@@ -229,7 +230,8 @@ enum { STW_SYNC, STW_LOST, STW_SEARCH };
 #define STW_AHEAD 700u
 #define STW_PATH (STW_BACK + STW_AHEAD + 2)
 #define STW_NONE_SCORE (INT32_MIN / 2)
-#define STW_SURE 1000000
+#define STW_WHOLE 1000000 /* the whole, in millionths */
+#define STW_SURE_SCORE 1000 /* a score above it is taken without looking further */
 
 typedef struct {
     uint32_t n;       /* entries of the plan */
@@ -237,12 +239,13 @@ typedef struct {
     uint32_t mode;    /* STW_SYNC, … */
     uint32_t nf;      /* successful frees since the last request, clamped to 3 */
     uint32_t first;   /* sync: position of path index 0, always a hypothesis */
-    uint32_t len;     /* sync: path indexes held in stay; the last is a hypothesis */
+    uint32_t len;     /* sync: path indexes held in stay, the last is a hypothesis; else 0 */
     uint32_t best;    /* sync: path index of the best one, whose score is 0 */
-    int32_t average;  /* share of matched requests, millionths */
-    uint32_t wait;    /* lost: requests since */
+    int32_t average;  /* share of well matched requests, millionths */
+    uint32_t steady;  /* sync: columns in a row that confirmed the best hypothesis */
     uint32_t columns; /* search: columns so far */
-    uint32_t run;     /* search: of those, the last ones in a row reached by a match */
+    uint32_t run;     /* search: of those, the last ones in a row reached by a good match */
+    uint64_t search_began; /* number of the request with which the last search began; 0: none */
     int32_t stay[STW_PATH]; /* score of each path index, thousandths; STW_NONE_SCORE: dropped */
     int32_t *all;     /* search: the same for every entry, n + 1 of them */
 } stw_matcher;
@@ -272,6 +275,12 @@ struct stw_allocator {
     stw_backend backend;
     stw_allocator *fork_prev, *fork_next;
 };
+
+/* Every request that has been answered. */
+static inline uint64_t stwi_requests(const stw_stats *s)
+{
+    return s->hits + s->conflicts + s->too_large + s->dynamic + s->unknown + s->zero_size + s->failed;
+}
 
 static inline uint32_t stwi_succ(const stw_matcher *m, uint32_t p)
 {
@@ -305,13 +314,13 @@ const char *stwi_match_check(const stw_matcher *m);
 static inline uint32_t stwi_match_locked(stw_allocator *a, uint64_t units, uint16_t stream)
 {
     stw_matcher *m = &a->match;
-    if (__builtin_expect(m->mode == STW_SYNC && m->len == 1, 1)) {
+    if (__builtin_expect(m->len == 1, 1)) {
         uint32_t p = m->first;
         const stw_plan_entry e = a->entries[p];
         const stw_slot *s = &a->slots[e.slot];
-        if (s->stream == stream && stwi_score(s, e.life_nf, units, m->nf) > 1000) {
+        if (s->stream == stream && stwi_score(s, e.life_nf, units, m->nf) > STW_SURE_SCORE) {
             m->first = stwi_succ(m, p);
-            m->average += (STW_SURE - m->average) / 64;
+            m->average += (STW_WHOLE - m->average) / 64;
             m->nf = 0;
             return p;
         }

@@ -20,10 +20,10 @@
  * microsecond, which is why it takes a streak. Where the kernel has no membarrier nobody ever becomes
  * one, nor does the ninth thread that would.
  *
- * The mutex: one compare-and-swap to take, a plain store to give back. The release looks at
- * `waiters` without a fence and may miss a thread that goes to sleep at that very moment; a sleeper
- * therefore looks again by itself after a millisecond. Only patience depends on that, never
- * exclusion.
+ * The mutex: one compare-and-swap to take, a plain store to give back, then one wake for the
+ * sleepers, of whom the one that gets the mutex will wake the next. The release looks at `sleepers`
+ * without a fence and may miss a thread that goes to sleep at that very moment; a sleeper therefore
+ * looks again by itself after a millisecond. Only patience depends on that, never exclusion.
  *
  * Fork. A child gets a private copy of records and (host) memory. fork() first takes every
  * allocator's mutex, so no thread is in the middle of a change, and both sides let go afterwards: the
@@ -46,15 +46,11 @@
 #define PATIENCE_NS 1000000
 #define SPINS 100
 
-static void pause_briefly(int *spins)
+static void spin(void)
 {
-    if (++*spins < SPINS) {
 #if defined __x86_64__
-        __builtin_ia32_pause();
+    __builtin_ia32_pause();
 #endif
-        return;
-    }
-    nanosleep(&(struct timespec){0, PATIENCE_NS / 20}, NULL);
 }
 
 static bool try_mutex(stw_lock *l)
@@ -65,13 +61,15 @@ static bool try_mutex(stw_lock *l)
 
 static void wait_for_mutex(stw_lock *l)
 {
-    for (int spins = 1; spins < SPINS; pause_briefly(&spins))
+    for (int i = 0; i < SPINS; i++, spin())
         if (__atomic_load_n(&l->held, __ATOMIC_RELAXED) == 0 && try_mutex(l))
             return;
-    __atomic_fetch_add(&l->waiters, 1, __ATOMIC_SEQ_CST);
-    while (!try_mutex(l))
+    for (;;) {
+        __atomic_store_n(&l->sleepers, 1, __ATOMIC_SEQ_CST); /* stays so if we get it: there may be others */
+        if (try_mutex(l))
+            return;
         syscall(SYS_futex, &l->held, FUTEX_WAIT_PRIVATE, 1, &(struct timespec){0, PATIENCE_NS}, NULL, 0);
-    __atomic_fetch_sub(&l->waiters, 1, __ATOMIC_RELAXED);
+    }
 }
 
 static bool can_own; /* membarrier works; set before the first lock is used */
@@ -91,8 +89,12 @@ static void end_ownership(stw_lock *l, stw_owner *o)
         __atomic_store_n(&can_own, false, __ATOMIC_RELAXED);
         nanosleep(&(struct timespec){0, 10 * PATIENCE_NS}, NULL);
     }
-    for (int spins = 0; __atomic_load_n(&o->inside, __ATOMIC_ACQUIRE) != 0;)
-        pause_briefly(&spins);
+    for (int i = 0; __atomic_load_n(&o->inside, __ATOMIC_ACQUIRE) != 0; i++) {
+        if (i < SPINS)
+            spin();
+        else /* it sleeps, or is in the backend */
+            nanosleep(&(struct timespec){0, PATIENCE_NS / 20}, NULL);
+    }
 }
 
 /* The record of a thread, NULL where all are taken. The mutex is held. */
@@ -126,8 +128,10 @@ void stwi_lock_mutex(stw_lock *l)
 void stwi_unlock_mutex(stw_lock *l)
 {
     __atomic_store_n(&l->held, 0, __ATOMIC_RELEASE);
-    if (__atomic_load_n(&l->waiters, __ATOMIC_RELAXED) != 0)
+    if (__atomic_load_n(&l->sleepers, __ATOMIC_RELAXED) != 0) {
+        __atomic_store_n(&l->sleepers, 0, __ATOMIC_RELAXED); /* one wake for each sleep */
         syscall(SYS_futex, &l->held, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    }
 }
 
 /* All allocators of the process, for fork: the runtime's only global state. */

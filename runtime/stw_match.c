@@ -29,11 +29,14 @@
 #define SEARCH_COLUMNS 16u
 #define SEARCH_RUN 4u
 #define LOST_BELOW 600000
+#define STEADY 4u
 
 typedef struct {
     int32_t score;
     uint32_t index;   /* along the path */
     uint32_t entry;   /* by which it was reached; STW_NO_ENTRY: as an extra request */
+    uint32_t from;    /* path index of that entry */
+    int32_t own;      /* that entry's own score for the request */
     bool skipped;     /* entries were skipped to reach it */
 } outcome;
 
@@ -71,7 +74,7 @@ static uint32_t column(const stw_allocator *a, int32_t *stay, uint32_t len, path
 {
     const stw_matcher *m = &a->match;
     int32_t gap_optional = STW_NONE_SCORE, gap_any = STW_NONE_SCORE;
-    outcome match = {STW_NONE_SCORE, 0, STW_NO_ENTRY, false};
+    outcome match = {.score = STW_NONE_SCORE, .entry = STW_NO_ENTRY};
     *best = match;
     uint32_t i = 0;
     for (uint32_t p = q.first; i < q.limit; i++, p = stwi_succ(m, p)) {
@@ -83,7 +86,7 @@ static uint32_t column(const stw_allocator *a, int32_t *stay, uint32_t len, path
         } else if (old != STW_NONE_SCORE) {
             stay[i] = old - EXTRA;
             if (stay[i] > best->score)
-                *best = (outcome){stay[i], i, STW_NO_ENTRY, false};
+                *best = (outcome){.score = stay[i], .index = i, .entry = STW_NO_ENTRY};
         }
         if (match.score != STW_NONE_SCORE)
             put_match(stay, i, &match, best);
@@ -92,8 +95,10 @@ static uint32_t column(const stw_allocator *a, int32_t *stay, uint32_t len, path
         const stw_slot *s = &a->slots[e.slot];
         const int32_t floor = max32(best->score, -EXTRA) - DROP - BEST_SCORE, arrive = max32(old, gap);
         match.score = STW_NONE_SCORE;
-        if (arrive >= floor && s->stream == stream)
-            match = (outcome){arrive + stwi_score(s, e.life_nf, units, m->nf), i, p, gap > old};
+        if (arrive >= floor && s->stream == stream) {
+            int32_t own = stwi_score(s, e.life_nf, units, m->nf);
+            match = (outcome){arrive + own, 0, p, i, own, gap > old};
+        }
 
         bool optional = (s->flags & STW_SLOT_OPTIONAL) != 0;
         gap_optional = optional ? floor32(max32(gap_optional, old - 3000) - 4, floor) : STW_NONE_SCORE;
@@ -121,7 +126,8 @@ static void normalise(int32_t *stay, uint32_t len, int32_t best)
 static void set_single(stw_matcher *m, uint32_t p)
 {
     m->mode = STW_SYNC;
-    m->average = STW_SURE;
+    m->average = STW_WHOLE;
+    m->steady = 0;
     m->first = p;
     m->len = 1;
     m->best = 0;
@@ -137,7 +143,7 @@ static uint32_t path_position(const stw_matcher *m, uint32_t i)
 static void get_lost(stw_matcher *m)
 {
     m->mode = STW_LOST;
-    m->wait = 0;
+    m->len = 0;
 }
 
 static uint32_t sync_column(stw_allocator *a, uint64_t units, uint16_t stream)
@@ -152,9 +158,16 @@ static uint32_t sync_column(stw_allocator *a, uint64_t units, uint16_t stream)
     outcome best;
     uint32_t len = column(a, m->stay, m->len, q, units, stream, &best);
     normalise(m->stay, len, best.score);
+    bool hit = best.entry != STW_NO_ENTRY;
+    m->steady = hit && best.own > STW_SURE_SCORE && best.from == m->best && !best.skipped ? m->steady + 1 : 0;
 
     uint32_t begin = best.index > STW_BACK ? best.index - STW_BACK : 0;
     uint32_t end = len - best.index > STW_AHEAD ? best.index + STW_AHEAD + 1 : len;
+    if (m->steady == STEADY) {
+        m->steady = 0;
+        begin = best.index;
+        end = begin + 1;
+    }
     while (m->stay[begin] == STW_NONE_SCORE)
         begin++;
     while (m->stay[end - 1] == STW_NONE_SCORE)
@@ -165,10 +178,9 @@ static uint32_t sync_column(stw_allocator *a, uint64_t units, uint16_t stream)
     for (uint32_t i = 0; begin > 0 && i < m->len; i++)
         m->stay[i] = m->stay[begin + i];
 
-    bool hit = best.entry != STW_NO_ENTRY;
     a->stats.slow++;
     a->stats.resyncs += hit && best.skipped;
-    m->average += ((hit ? STW_SURE : 0) - m->average) / 64;
+    m->average += ((hit && best.own >= 0 ? STW_WHOLE : 0) - m->average) / 64;
     if (m->average < LOST_BELOW)
         get_lost(m);
     return best.entry;
@@ -182,7 +194,7 @@ static uint32_t search_column(stw_allocator *a, uint64_t units, uint16_t stream)
     normalise(m->all, m->n, best.score);
     a->stats.slow++;
     m->columns++;
-    m->run = best.entry != STW_NO_ENTRY ? m->run + 1 : 0;
+    m->run = best.entry != STW_NO_ENTRY && best.own >= 0 ? m->run + 1 : 0;
     if (m->run >= SEARCH_RUN) {
         set_single(m, best.index);
         return best.entry;
@@ -192,17 +204,27 @@ static uint32_t search_column(stw_allocator *a, uint64_t units, uint16_t stream)
     return STW_NO_ENTRY;
 }
 
+/* Begins a search, if the last one is long enough ago for what it costs. */
+static void may_search(stw_allocator *a)
+{
+    stw_matcher *m = &a->match;
+    uint64_t now = stwi_requests(&a->stats) + 1, apart = m->n / 4 > 64 ? m->n / 4 : 64;
+    if (m->search_began != 0 && now - m->search_began < apart)
+        return;
+    m->mode = STW_SEARCH;
+    m->search_began = now;
+    m->columns = m->run = 0;
+    a->stats.restarts++;
+    for (uint32_t i = 0; i < m->n; i++)
+        m->all[i] = 0;
+}
+
 uint32_t stwi_match_slow_locked(stw_allocator *a, uint64_t units, uint16_t stream)
 {
     stw_matcher *m = &a->match;
     uint32_t answer = STW_NO_ENTRY;
-    if (m->mode == STW_LOST && ++m->wait >= (m->n / 4 > 64 ? m->n / 4 : 64)) {
-        m->mode = STW_SEARCH;
-        m->columns = m->run = 0;
-        a->stats.restarts++;
-        for (uint32_t i = 0; i < m->n; i++)
-            m->all[i] = 0;
-    }
+    if (m->mode == STW_LOST)
+        may_search(a);
     if (m->mode == STW_SYNC)
         answer = sync_column(a, units, stream);
     else if (m->mode == STW_SEARCH)
@@ -211,29 +233,34 @@ uint32_t stwi_match_slow_locked(stw_allocator *a, uint64_t units, uint16_t strea
     return answer;
 }
 
-/* The entry of the mark to jump to, or STW_NO_ENTRY. Marks are rare: a linear look is enough. */
+/* The entry of the mark to jump to, or STW_NO_ENTRY: the nearest of its kind, ahead before behind,
+ * but for an iteration of the prologue, which goes by its number. Marks are rare: a linear look is
+ * enough. */
 static uint32_t find_mark(const stw_allocator *a, uint32_t kind, int64_t value, uint64_t name)
 {
     const stw_matcher *m = &a->match;
-    uint32_t found = STW_NO_ENTRY, least = UINT32_MAX, p = path_position(m, m->best);
+    const uint32_t p = path_position(m, m->best), far = kind == STW_MARK_ITERATION ? m->n : STW_AHEAD;
+    uint32_t found = STW_NO_ENTRY, least = UINT32_MAX;
     for (uint32_t i = 0; i < a->plan.n_marks; i++) {
         const stw_plan_mark *k = &a->plan.marks[i];
         uint32_t e = k->entry < m->n ? k->entry : m->wrap;
-        if (k->kind != kind)
+        if (k->kind != kind || (kind == STW_MARK_PHASE && k->name != name))
             continue;
         if (kind == STW_MARK_ITERATION) {
-            if (k->entry >= a->plan.loop_start || k->value == value)
-                return e; /* marks are ordered: those of the prologue come first */
-        } else if (k->name == name) {
-            uint32_t ahead = e >= p ? e - p : e >= m->wrap ? m->n - p + (e - m->wrap) : UINT32_MAX;
-            uint32_t back = e < p ? p - e : UINT32_MAX;
-            uint32_t d = ahead <= STW_AHEAD ? 2 * ahead : UINT32_MAX; /* ahead before behind */
-            if (back <= STW_BACK && 2 * back + 1 < d)
-                d = 2 * back + 1;
-            if (d < least) {
-                least = d;
-                found = e;
-            }
+            bool once = k->entry < a->plan.loop_start; /* marks are ordered: these come first */
+            if (once ? k->value == value : m->mode != STW_SYNC)
+                return e;
+            if (once)
+                continue;
+        }
+        uint32_t ahead = e >= p ? e - p : e >= m->wrap ? m->n - p + (e - m->wrap) : UINT32_MAX;
+        uint32_t back = e < p ? p - e : UINT32_MAX;
+        uint32_t d = ahead <= far ? 2 * ahead : UINT32_MAX;
+        if (back <= STW_BACK && 2 * back + 1 < d)
+            d = 2 * back + 1;
+        if (d < least) {
+            least = d;
+            found = e;
         }
     }
     return found;
@@ -266,10 +293,10 @@ uint32_t stwi_match_position(const stw_matcher *m)
 
 const char *stwi_match_check(const stw_matcher *m)
 {
-    if (m->nf > 3 || m->average < 0 || m->average > STW_SURE)
+    if (m->nf > 3 || m->average < 0 || m->average > STW_WHOLE)
         return "a matcher counter is out of range";
     if (m->mode != STW_SYNC || m->n == 0)
-        return NULL;
+        return m->mode == STW_SYNC || m->len == 0 ? NULL : "a lost matcher has hypotheses";
     if (m->first >= m->n || m->len == 0 || m->len > STW_BACK + STW_AHEAD + 1 || m->best >= m->len)
         return "the hypotheses' path is out of range";
     if (m->stay[m->best] != 0 || m->stay[0] == STW_NONE_SCORE || m->stay[m->len - 1] == STW_NONE_SCORE)

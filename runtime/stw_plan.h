@@ -24,6 +24,10 @@
  * Time inside a plan is the index of the entry. Entry k with life n is usually freed before the
  * request of entry k + n (counted round the loop).
  *
+ * Sections lie in the order of the table, do not overlap, and have zero bytes between them; one whose
+ * count is 0 may be absent. The arena ends below 2 TiB, slots number less than 2^28. An ITERATION mark
+ * has name 0, a PHASE mark value 0. That unused bytes are zero is checked for files of minor 0 only.
+ *
  * Units are 512 bytes (align): 32-bit unit counts reach 2 TiB.
  *
  * Versions. A reader refuses an unknown major by name. A higher minor may add sections with the

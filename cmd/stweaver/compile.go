@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 
 type compileFlags struct {
 	out, effort, capacity, streams, steps, dump string
+	onePass                                     bool
 }
 
 func compileCommand(a *app) *cobra.Command {
@@ -33,12 +35,13 @@ with -o -).`,
 	c.Flags().StringVar(&f.capacity, "capacity", "", "most memory the plan may take, e.g. 80GiB: fail (exit 5) if it does not fit")
 	c.Flags().StringVar(&f.streams, "streams", "apart", "apart: requests of different streams never share memory")
 	c.Flags().StringVar(&f.steps, "steps", "", "plan from iterations `A:B` of the profile, counted from 0, B excluded")
+	c.Flags().BoolVar(&f.onePass, "one-pass", false, "do not look for iterations: plan the recording as it is, once through")
 	c.Flags().StringVar(&f.dump, "dump", "", "print the text form after `PASS` instead of the report: "+strings.Join(compiler.PassNames(), ", "))
 	return c
 }
 
 func (f *compileFlags) options() (compiler.Options, error) {
-	o := compiler.Options{Effort: compiler.Effort(f.effort), Dump: f.dump}
+	o := compiler.Options{Effort: compiler.Effort(f.effort), Dump: f.dump, OnePass: f.onePass}
 	if !slices.Contains(compiler.Efforts, o.Effort) {
 		return o, usagef("--effort %s: one of fast, default, max", f.effort)
 	}
@@ -53,6 +56,9 @@ func (f *compileFlags) options() (compiler.Options, error) {
 		if o.Rules.Capacity, err = parseSize(f.capacity); err != nil {
 			return o, usagef("--capacity %s: %v", f.capacity, err)
 		}
+	}
+	if f.onePass && f.steps != "" {
+		return o, usagef("--one-pass and --steps exclude each other")
 	}
 	o.From, o.To, err = parseRange("--steps", f.steps)
 	return o, err
@@ -82,6 +88,10 @@ func (a *app) compile(cmd *cobra.Command, in string, f *compileFlags) error {
 	}
 	c, err := compiler.Compile(cmd.Context(), t, o)
 	p.close()
+	var steps *compiler.StepsError
+	if errors.As(err, &steps) && f.steps == "" {
+		err = fmt.Errorf("%w; or plan the recording as it is, once through (--one-pass)", err)
+	}
 	if err != nil {
 		return named(in, err)
 	}

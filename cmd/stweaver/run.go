@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -70,6 +71,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	}()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	done := make(chan struct{})
+	defer close(done)
+	go a.insist(ctx, done)
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -85,6 +89,22 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 		fmt.Fprintln(stderr, "Run \"stweaver help\" for the commands, \"stweaver help COMMAND\" for one of them.")
 	}
 	return code
+}
+
+// insist ends the process when an interrupted command does not return by itself: it may be
+// waiting for input.
+func (a *app) insist(ctx context.Context, done <-chan struct{}) {
+	select {
+	case <-done:
+		return
+	case <-ctx.Done():
+	}
+	select {
+	case <-done:
+	case <-time.After(time.Second):
+		fmt.Fprintln(a.stderr, "stweaver: interrupted")
+		os.Exit(exitInterrupted)
+	}
 }
 
 func exitCode(err error) int {

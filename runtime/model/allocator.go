@@ -193,6 +193,7 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 	z := (size + Unit - 1) &^ (Unit - 1)
 	entry := -1
 	if s := a.planStream(stream); s >= 0 {
+		a.match.asked = a.stats.Requests
 		entry = a.match.request(int64(z), s)
 	}
 	a.last.Entry = entry
@@ -252,7 +253,7 @@ func (a *Allocator) hand(at Addr, b live, class Class) Addr {
 func (a *Allocator) heapOf(stream uint64) *growing {
 	h := a.byStream[stream]
 	if h == nil {
-		h = newGrowing(stream, uint32(len(a.heaps)+1))
+		h = newGrowing(uint32(len(a.heaps) + 1))
 		a.heaps = append(a.heaps, h)
 		a.byStream[stream] = h
 	}

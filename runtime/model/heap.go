@@ -24,7 +24,6 @@ type block struct {
 }
 
 type growing struct {
-	stream    uint64 // raw handle
 	space     uint32
 	bySize    *ordered[block]
 	byOffset  *ordered[block]
@@ -33,10 +32,9 @@ type growing struct {
 	puts      uint64 // blocks put in so far
 }
 
-func newGrowing(stream uint64, space uint32) *growing {
+func newGrowing(space uint32) *growing {
 	return &growing{
-		stream: stream,
-		space:  space,
+		space: space,
 		bySize: newOrdered(func(a, b block) bool {
 			if a.size != b.size {
 				return a.size < b.size

@@ -97,7 +97,7 @@ func (h *naive) give(off uint64) {
 func TestHeapAgainstNaive(t *testing.T) {
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		h, ref := newGrowing(0, 1), newNaive()
+		h, ref := newGrowing(1), newNaive()
 		var held [][2]uint64
 		for step := range 1500 {
 			if len(held) > 0 && r.IntN(100) < 47 {
@@ -129,7 +129,7 @@ func TestHeapAgainstNaive(t *testing.T) {
 
 // A refused growth leaves the heap as it was.
 func TestHeapRefusedGrowth(t *testing.T) {
-	h := newGrowing(0, 1)
+	h := newGrowing(1)
 	yes, no := func(uint64) bool { return true }, func(uint64) bool { return false }
 	a, _ := h.take(10, yes)
 	b, _ := h.take(10, yes)

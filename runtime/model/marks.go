@@ -1,27 +1,39 @@
 package model
 
 // Marks are the program's own word on where it is. An iteration mark goes to the prologue's
-// mark of that number, else to the first iteration mark of the loop, which stands for all of
-// them. A phase mark goes to the nearest entry that has that phase: up to lookAhead entries
-// ahead along the loop, up to keepBehind behind.
+// mark of that number, else to the nearest iteration mark of the loop, which may hold several
+// iterations: at any distance ahead along the loop, up to keepBehind behind. A phase mark goes to the
+// nearest entry that has that phase, up to lookAhead entries ahead, up to keepBehind behind.
 
 // markIteration handles the beginning of an iteration.
 func (m *matcher) markIteration(value int64) {
-	target := -1
+	if m.n == 0 {
+		return
+	}
+	first := -1
+	at := make(map[int]bool)
 	for _, k := range m.plan.Marks {
 		if k.Kind != MarkIteration {
 			continue
 		}
-		if k.Entry < m.plan.LoopStart && k.Value == value {
-			m.jump(int(k.Entry))
-			return
+		if k.Entry < m.plan.LoopStart {
+			if k.Value == value {
+				m.jump(int(k.Entry))
+				return
+			}
+			continue
 		}
-		if k.Entry >= m.plan.LoopStart && target < 0 {
-			target = int(k.Entry)
+		at[m.place(int(k.Entry))] = true
+		if first < 0 {
+			first = int(k.Entry)
 		}
 	}
-	if target >= 0 {
-		m.jump(target)
+	switch {
+	case first < 0:
+	case m.mode != inSync:
+		m.jump(first)
+	default:
+		m.jumpNearest(at, m.n)
 	}
 }
 
@@ -30,10 +42,15 @@ func (m *matcher) markPhase(name string) {
 	if m.n == 0 || m.mode != inSync {
 		return
 	}
-	at := m.phases[HashName(name)]
+	m.jumpNearest(m.phases[HashName(name)], lookAhead)
+}
+
+// jumpNearest jumps to the nearest of some positions, if one is near enough: at most far
+// ahead along the path of successors, at most keepBehind behind; ahead first.
+func (m *matcher) jumpNearest(at map[int]bool, far int) {
 	here, _ := m.best()
 	ahead := here
-	for d := range lookAhead + 1 {
+	for d := range far + 1 {
 		if at[ahead] {
 			m.jump(ahead)
 			return

@@ -16,10 +16,13 @@ package model
 // not requested this time are skipped: opening a gap is dear, going on is cheap, dearer over
 // entries that are in every iteration (gapM) than over optional ones (gapO).
 //
-//	sync ---- mean of hits below 0.6 ----> lost --- max(64, n/4) requests ---> search
-//	  ^                                      ^                                  | |
-//	  |                                      `------- 16 columns, none ---------' |
-//	  `---- a mark, or four matches in a row that lead to the best --------------'
+//	sync ---- mean of good ones below 0.6 ---> lost --- the next request, if no ---> search
+//	  ^                                        ^       search lately             | |
+//	  |                                        `------- 16 columns, none --------' |
+//	  `---- a mark, or four good matches in a row that lead to the best -----------'
+//
+// Once a column has run, hypotheses that are wrong but not hopeless are renewed by every column.
+// Four steady columns in a row, good matches from the best hypothesis without a gap, end that.
 //
 // The rule in full is runtime/MATCHER.md.
 
@@ -48,7 +51,8 @@ const (
 	lookAhead    = 700
 	hitMean      = 1000000
 	lostMean     = 600000
-	waitAtLeast  = 64
+	apartAtLeast = 64
+	steadyEnough = 4
 	searchColumn = 16
 	searchStreak = 4
 )
@@ -68,9 +72,11 @@ type hypothesis struct {
 
 // reach says how a new score came about: by a match of the position at path index from,
 // after skipping some where gap is set, or with from < 0 because the request was an extra one.
+// own is the matched entry's score for the request, without what led there.
 type reach struct {
 	from int
 	gap  bool
+	own  int64
 }
 
 type matcher struct {
@@ -78,11 +84,13 @@ type matcher struct {
 	n, loop int          // entries; where the last one's successor is
 	hyps    []hypothesis // in path order; kept as they were while not in sync
 	mode    mode
-	mean    int64 // moving average of hits, hitMean when all hit
-	wait    int   // requests since lost
-	columns int   // of this search
-	streak  int   // of its columns whose best was a match
-	nf      int   // successful frees since the last request, at most 3
+	mean    int64  // moving average of good matches, hitMean when all are
+	asked   uint64 // requests of the allocator, this one counted
+	began   uint64 // asked when the last search began; 0: none has
+	steady  int    // steady columns in a row
+	columns int    // of this search
+	streak  int    // of its columns whose best was a match
+	nf      int    // successful frees since the last request, at most 3
 
 	stay []int64 // score before the request, by path index; kept between columns of a search
 	next []int64 // … and after it
@@ -133,6 +141,7 @@ func (m *matcher) settle(pos int) {
 	m.hyps = append(m.hyps[:0], hypothesis{pos, 0})
 	m.mode = inSync
 	m.mean = hitMean
+	m.steady = 0
 }
 
 // score rates entry pos for a request of z rounded bytes of a plan stream; false where the
@@ -191,8 +200,7 @@ func (m *matcher) step(z int64, stream int) int {
 		return m.align(z, stream)
 	}
 	if m.mode == lost {
-		m.wait++
-		if m.wait < max(waitAtLeast, m.n/4) {
+		if m.began != 0 && m.asked-m.began < uint64(max(apartAtLeast, m.n/4)) {
 			return -1
 		}
 		m.beginSearch()
@@ -203,6 +211,7 @@ func (m *matcher) step(z int64, stream int) int {
 
 // align is the slow path in sync: one column along the path from the first hypothesis.
 func (m *matcher) align(z int64, stream int) int {
+	was, _ := m.best()
 	fold := m.layPath()
 	k := len(m.path)
 	m.column(z, stream, fold)
@@ -220,17 +229,29 @@ func (m *matcher) align(z int64, stream int) int {
 		}
 		m.hyps = append(m.hyps, hypothesis{pos, h - top})
 	}
-	entry, hit := -1, int64(0)
-	if from := m.how[best].from; from >= 0 {
-		entry, hit = m.path[from], hitMean
+	entry, good, how := -1, int64(0), m.how[best]
+	if how.from >= 0 {
+		entry = m.path[how.from]
+		if how.own >= 0 {
+			good = hitMean
+		}
 	}
-	if m.how[best].gap {
+	if how.gap {
 		m.resyncs++
 	}
-	m.mean += (hit - m.mean) / 64
+	if entry == was && !how.gap && how.own > fastScore {
+		m.steady++
+	} else {
+		m.steady = 0
+	}
+	if m.steady == steadyEnough {
+		pos, _ := m.best()
+		m.hyps = append(m.hyps[:0], hypothesis{pos, 0})
+		m.steady = 0
+	}
+	m.mean += (good - m.mean) / 64
 	if m.mean < lostMean {
 		m.mode = lost
-		m.wait = 0
 	}
 	return entry
 }
@@ -300,7 +321,7 @@ func (m *matcher) column(z int64, stream, fold int) {
 					to = fold
 				}
 				if v := arrive + s; v >= m.next[to] {
-					m.next[to], m.how[to] = v, reach{i, gap}
+					m.next[to], m.how[to] = v, reach{i, gap, s}
 				}
 			}
 		}

@@ -101,12 +101,3 @@ func (o *ordered[T]) remove(v T) bool {
 	o.chunks = append(o.chunks[:chunk], o.chunks[chunk+1:]...)
 	return true
 }
-
-// each calls f for every value in order.
-func (o *ordered[T]) each(f func(T)) {
-	for _, c := range o.chunks {
-		for _, v := range c {
-			f(v)
-		}
-	}
-}

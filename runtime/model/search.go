@@ -3,11 +3,13 @@ package model
 // Search finds the position again when the matcher is lost: every entry of the plan is a
 // hypothesis with score 0, and up to searchColumn requests are aligned against all of them.
 // It ends well when the best hypothesis has been reached by a match searchStreak times in a
-// row; it is over without success after searchColumn requests, and waits before the next try.
+// row; it is over without success after searchColumn requests. Searches begin at least a quarter
+// of the plan apart, so that what they cost stays small beside the requests they serve.
 
 func (m *matcher) beginSearch() {
 	m.restarts++
 	m.mode = searching
+	m.began = m.asked
 	m.columns, m.streak = 0, 0
 	m.path, m.stay = m.path[:0], m.stay[:0]
 	for i := range m.n {
@@ -24,7 +26,7 @@ func (m *matcher) search(z int64, stream int) int {
 	best := firstLargest(m.next)
 	top := m.next[best]
 	from := m.how[best].from
-	if from >= 0 {
+	if from >= 0 && m.how[best].own >= 0 {
 		m.streak++
 	} else {
 		m.streak = 0
@@ -35,7 +37,6 @@ func (m *matcher) search(z int64, stream int) int {
 	}
 	if m.columns == searchColumn {
 		m.mode = lost
-		m.wait = 0
 		return -1
 	}
 	m.stay, m.next = m.next, m.stay

@@ -1,0 +1,231 @@
+package compiler_test
+
+import (
+	"context"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"stweaver/compiler"
+	"stweaver/ir"
+	"stweaver/runtime/model"
+)
+
+// A made-up training program: weights, a cold first iteration, then iterations that differ only
+// in what is declared to differ. It is told apart from real ones by knowing the answer.
+type program struct {
+	t       *ir.Trace
+	next    ir.Tick
+	streams int
+}
+
+func (p *program) alloc(size ir.Bytes, stream int) uint32 {
+	p.t.Requests = append(p.t.Requests, ir.Request{Size: size, Alloc: p.next, FreeRequested: ir.Never, Free: ir.Never, Stream: ir.StreamID(stream)})
+	p.next++
+	return uint32(len(p.t.Requests) - 1)
+}
+
+func (p *program) free(r uint32) {
+	p.t.Requests[r].FreeRequested, p.t.Requests[r].Free = p.next, p.next
+	p.next++
+}
+
+func (p *program) mark(kind ir.MarkKind, value int64, name ir.NameID) {
+	p.t.Marks = append(p.t.Marks, ir.Mark{Tick: p.next, Kind: kind, Value: value, Name: name})
+}
+
+// op is one step of an iteration: allocate slot i, or free what slot i holds.
+type op struct {
+	slot int
+	free bool
+}
+
+// drawProgram draws a step of a few slots. A slot's free may come before its alloc in the step:
+// then it frees the instance of the step before (carried), or, held in a queue of two, of the one
+// before that.
+func drawProgram(t *rapid.T) *ir.Trace {
+	p := &program{t: &ir.Trace{Names: []string{"", "F", "B"}, Format: "made up", Reserved: -1, Streams: []uint64{0}}}
+	p.streams = rapid.IntRange(1, 2).Draw(t, "streams")
+	for s := 1; s < p.streams; s++ {
+		p.t.Streams = append(p.t.Streams, uint64(s)<<20)
+	}
+	for range rapid.IntRange(0, 4).Draw(t, "weights") {
+		p.alloc(ir.Bytes(rapid.IntRange(1, 9000).Draw(t, "weight")), rapid.IntRange(0, p.streams-1).Draw(t, "stream"))
+	}
+	n := rapid.IntRange(4, 14).Draw(t, "slots")
+	size := make([]ir.Bytes, n)
+	stream := make([]int, n)
+	keep := make([]int, n) // instances that outlive their own step: 0, 1 (carried) or 2
+	vary := make([]bool, n)
+	var ops []op
+	for i := range n {
+		size[i] = ir.Bytes(rapid.IntRange(1, 40).Draw(t, "size")) * 500
+		stream[i] = rapid.IntRange(0, p.streams-1).Draw(t, "stream")
+		vary[i] = rapid.IntRange(0, 5).Draw(t, "vary") == 0
+		keep[i] = max(0, rapid.IntRange(-4, 2).Draw(t, "keep"))
+		ops = append(ops, op{slot: i})
+	}
+	for i := range n { // frees at random places: before the own alloc only where an older instance is held
+		at := rapid.IntRange(0, len(ops)).Draw(t, "at")
+		if keep[i] == 0 {
+			for at <= indexOf(ops, i) {
+				at++
+			}
+		}
+		ops = append(ops[:at], append([]op{{slot: i, free: true}}, ops[at:]...)...)
+	}
+	held := make([][]uint32, n)
+	cold := rapid.IntRange(0, 3).Draw(t, "state") // optimizer state that the first step makes
+	steps := rapid.IntRange(5, 7).Draw(t, "steps")
+	for k := range steps {
+		p.mark(ir.MarkIteration, int64(k), 0)
+		p.mark(ir.MarkPhase, 0, 1)
+		for j, o := range ops {
+			if j == len(ops)/2 {
+				p.mark(ir.MarkPhase, 0, 2)
+			}
+			if o.free {
+				older := keep[o.slot]
+				if indexOf(ops, o.slot) < j { // its own alloc has been
+					older++
+				}
+				for older = max(older, 1); len(held[o.slot]) >= older && len(held[o.slot]) > 0; held[o.slot] = held[o.slot][1:] {
+					p.free(held[o.slot][0])
+				}
+				continue
+			}
+			z := size[o.slot]
+			if vary[o.slot] {
+				z += ir.Bytes(rapid.IntRange(0, 20).Draw(t, "more")) * 700
+			}
+			held[o.slot] = append(held[o.slot], p.alloc(z, stream[o.slot]))
+		}
+		if k == 0 {
+			for range cold {
+				p.alloc(3000, 0)
+			}
+		}
+	}
+	p.mark(ir.MarkIteration, -1, 0)
+	p.t.Events = int64(p.next)
+	return p.t
+}
+
+func indexOf(ops []op, slot int) int {
+	for j, o := range ops {
+		if o.slot == slot && !o.free {
+			return j
+		}
+	}
+	return -1
+}
+
+// TestCompilePrograms: any such program compiles to a plan that verifies, by itself and on its
+// own events; encodes, decodes and lays out the same; and the runtime, in step, hits every planned
+// entry of ten iterations.
+func TestCompilePrograms(t *testing.T) {
+	var loops, unrolled, carried, dynamic int
+	rapid.Check(t, func(t *rapid.T) {
+		tr := drawProgram(t)
+		if err := tr.Check(); err != nil {
+			t.Fatalf("generator: %v", err)
+		}
+		c, err := compiler.Compile(context.Background(), tr, compiler.Options{Effort: compiler.Fast})
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := ir.EncodePlan(c.Plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := ir.DecodePlan(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		layout, err := plan.LayoutOf(c.Problem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := ir.Verify(c.Problem, nil, layout); len(v) > 0 {
+			t.Fatal(v)
+		}
+		if c.Problem.L1 > c.Problem.L0 {
+			loops++
+		}
+		if c.Problem.Unroll > 1 {
+			unrolled++
+		}
+		for i := range c.Problem.Buffers {
+			if c.Problem.Buffers[i].HasHead() {
+				carried++
+				break
+			}
+		}
+		replayHits(t, c, plan, &dynamic)
+	})
+	if loops == 0 || unrolled == 0 || carried == 0 || dynamic == 0 {
+		t.Errorf("drawn: %d loops, %d unrolled, %d with carried buffers, %d dynamic requests: the test shows too little", loops, unrolled, carried, dynamic)
+	}
+}
+
+func replayHits(t *rapid.T, c *compiler.Compiled, plan *ir.Plan, dynamic *int) {
+	w, err := c.Workload(compiler.WorkloadOptions{Iterations: 10, Marks: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := model.New(modelPlan(plan), model.Options{Granularity: 512})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := make(map[uint32]model.Addr)
+	for k := range w.Events {
+		switch ev := &w.Events[k]; ev.Kind {
+		case ir.EvAlloc:
+			addr, ok := a.Malloc(uint64(ev.Size), c.Trace.Streams[ev.Stream])
+			if !ok {
+				t.Fatalf("event %d: no address", k)
+			}
+			at[ev.ID] = addr
+			if ev.Entry == ir.NoEntry {
+				t.Fatalf("event %d: request %d is in no entry", k, ev.ID)
+			}
+			s := plan.Slots[plan.Entries[ev.Entry].Slot]
+			if s.Flags&ir.SlotPlanned == 0 {
+				*dynamic++
+			} else if addr.Space != 0 || int64(addr.Offset) != s.Lo {
+				t.Fatalf("event %d: entry %d is planned at %d, the runtime gave %+v", k, ev.Entry, s.Lo, addr)
+			}
+		case ir.EvFree:
+			if !a.Free(at[ev.ID]) {
+				t.Fatalf("event %d: request %d is not live", k, ev.ID)
+			}
+		case ir.EvMark:
+			kind := model.MarkPhase
+			if ev.Mark == ir.MarkIteration {
+				kind = model.MarkIteration
+			}
+			a.Mark(kind, ev.Value, c.Trace.Names[ev.Name])
+		}
+	}
+	if s := a.Stats(); s.Conflicts+s.TooLarge+s.Unknown > 0 {
+		t.Fatalf("in step, but: %+v", s)
+	}
+}
+
+// modelPlan writes a plan in the model's words.
+func modelPlan(p *ir.Plan) *model.Plan {
+	m := &model.Plan{LoopStart: p.LoopStart, Arena: uint64(p.Arena)}
+	for _, s := range p.Slots {
+		m.Slots = append(m.Slots, model.Slot{Lo: uint32(s.Lo / 512), Hi: uint32(s.Hi / 512), Stream: uint16(s.Stream), Flags: model.SlotFlags(s.Flags)})
+	}
+	for _, e := range p.Entries {
+		m.Entries = append(m.Entries, model.Entry{Slot: e.Slot, Life: e.Life, NfMin: e.NfMin, NfMax: e.NfMax})
+	}
+	for _, s := range p.Streams {
+		m.Streams = append(m.Streams, model.Stream{Handle: s.Handle, Begin: uint64(s.Begin), End: uint64(s.End)})
+	}
+	for _, k := range p.Marks {
+		m.Marks = append(m.Marks, model.Mark{Entry: k.Entry, Kind: model.MarkKind(k.Kind), Value: k.Value, Name: k.Name})
+	}
+	return m
+}
