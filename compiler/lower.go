@@ -51,9 +51,6 @@ type mapping struct {
 	// entryOf is the prologue entry of each request of the trace, memberOf its template entry;
 	// ir.NoEntry where it has none.
 	entryOf, memberOf []uint32
-	// pairOf is the template entry whose instance a request plays at the border of an iteration:
-	// a member's own, a twin's carried one; ir.NoEntry otherwise.
-	pairOf []uint32
 }
 
 // maxUnroll bounds the copies; what lives longer than that many iterations is dynamic.
@@ -94,7 +91,7 @@ func lowerProblem(t *ir.Trace, tmpl *Template) (*ir.Problem, *mapping) {
 		first = tmpl.Windows[0][0]
 	}
 	m := &mapping{tmpl: tmpl}
-	for _, list := range []*[]uint32{&m.entryOf, &m.memberOf, &m.pairOf} {
+	for _, list := range []*[]uint32{&m.entryOf, &m.memberOf} {
 		*list = slices.Repeat([]uint32{ir.NoEntry}, len(t.Requests))
 	}
 	seq := newSequence(t)
@@ -208,7 +205,7 @@ func (l *lowering) buildLoop() {
 	for w := range tmpl.Member {
 		for k, ri := range tmpl.Member[w] {
 			if ri != NoRequest {
-				l.m.memberOf[ri], l.m.pairOf[ri] = uint32(k), uint32(k)
+				l.m.memberOf[ri] = uint32(k)
 			}
 		}
 	}
@@ -291,7 +288,6 @@ func (l *lowering) mergeTwins() {
 		c := &l.p.Buffers[id]
 		c.HeadStart, c.HeadEnd = b.Start, max(c.HeadEnd, b.End)
 		l.p.Entries[k].Buffer, l.p.Entries[k].Kind = id, ir.Carried
-		l.m.pairOf[l.m.prologue[k]] = uint32(c.Start-l.p.L0) % uint32(len(l.m.tmpl.Entries))
 		l.p.Buffers[k].Size = 0 // gone: orderBuffers drops it
 	}
 }

@@ -16,11 +16,10 @@ import (
 //	                              ^ seam
 //
 // At a seam the next iteration is not the one that followed in the recording. It frees tensors that
-// the iteration before *it* had allocated; here they were allocated by another one. The template says
-// which request plays the same part: one of the same entry. What no recorded free is coming for dies
-// when its entry usually does; where there is no entry, a free of the same size and stream stands in,
-// or it goes at the seam. What the recording never frees in any iteration accumulates here as it
-// did there.
+// the iteration before *it* had allocated; here they were allocated by another one. What is live at
+// a seam therefore dies at the clock at which its template entry usually does. What has no entry takes a
+// free of the same size and stream, or goes at the seam. What the recording never frees in any iteration
+// accumulates here as it did there.
 
 // Workload is a sequence of events with what is needed to judge a replay of it.
 type Workload struct {
@@ -220,46 +219,26 @@ func (b *workloadBuilder) steady(windows [][2]ir.Tick) {
 
 // seam finds the frees of what the last iteration leaves over.
 func (b *workloadBuilder) seam(next [2]ir.Tick) {
-	pair := b.c.mapping.pairOf
 	var left []kept
-	byEntry := make(map[uint32][]uint32)
 	for _, x := range b.live {
 		if b.idOf[x.r] != noID {
 			left = append(left, x)
-			if e := pair[x.r]; e != ir.NoEntry {
-				byEntry[e] = append(byEntry[e], x.r)
+		}
+	}
+	b.live = b.live[:0]
+	var open []uint32 // requests that the next iteration frees, made before it, and not live here
+	for k := next[0]; k < next[1]; k++ {
+		if v := b.at[k]; v < 0 {
+			if q := &b.t.Requests[-v-1]; q.Alloc < next[0] && q.Alloc != ir.Before && b.idOf[-v-1] == noID {
+				open = append(open, uint32(-v-1))
 			}
 		}
 	}
-	// The frees of the next iteration that are for what came before it.
-	var open []uint32
-	type wish struct{ want, have uint32 }
-	var wishes []wish
-	for k := next[0]; k < next[1]; k++ {
-		v := b.at[k]
-		if v >= 0 {
-			continue
-		}
-		r := uint32(-v - 1)
-		if q := &b.t.Requests[r]; q.Alloc >= next[0] || q.Alloc == ir.Before || b.idOf[r] != noID {
-			continue // its own, or still there from the recorded order
-		}
-		if list := byEntry[pair[r]]; len(list) > 0 {
-			wishes = append(wishes, wish{r, list[0]})
-			byEntry[pair[r]] = list[1:]
-		} else {
-			open = append(open, r)
-		}
-	}
-	for _, x := range wishes {
-		b.idOf[x.want], b.idOf[x.have] = b.idOf[x.have], noID
-	}
 	b.release(left, open)
-	b.live = b.live[:0]
 }
 
-// release ends the instances of left that no free of their own entry is coming for: when their
-// entry usually dies, else by a free in open of the same size and stream, else now.
+// release ends the instances of left: when their entry usually dies, else by a free in open of the
+// same size and stream, else now.
 func (b *workloadBuilder) release(left []kept, open []uint32) {
 	type key struct {
 		size   ir.Bytes
@@ -272,9 +251,6 @@ func (b *workloadBuilder) release(left []kept, open []uint32) {
 	}
 	for _, x := range left {
 		r, id := x.r, b.idOf[x.r]
-		if id == noID {
-			continue
-		}
 		q := &b.t.Requests[r]
 		b.idOf[r] = noID // a new instance of r may come
 		k := key{q.Rounded(), q.Stream}
