@@ -44,8 +44,8 @@ const (
 	gapOpen      = 400
 	gapExtend    = 12
 
-	lowSize  ir.Bytes = 4096
-	farRatio          = 6
+	lowSize  = ir.Bytes(4096)
+	farRatio = 6
 )
 
 const (

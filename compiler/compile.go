@@ -180,7 +180,3 @@ func (c *Compiled) runPasses(ctx context.Context, list []pass) error {
 	}
 	return nil
 }
-
-func (c *Compiled) note(format string, args ...any) {
-	c.Notes = append(c.Notes, fmt.Sprintf(format, args...))
-}

@@ -105,7 +105,7 @@ func (c *Compiled) Summary(planFile int, read float64) *Summary {
 	s.Passes = append(s.Passes, PassSummary{"read", read})
 	s.Seconds = read
 	for _, p := range c.Passes {
-		s.Passes = append(s.Passes, PassSummary{p.Name, p.Seconds})
+		s.Passes = append(s.Passes, PassSummary(p))
 		s.Seconds += p.Seconds
 	}
 	return s

@@ -18,7 +18,6 @@ func drawProblem(t *rapid.T) *ir.Problem {
 	for s := range streams {
 		p.Streams = append(p.Streams, uint64(s)*0x1000)
 	}
-	type slot struct{ entry, buffer int }
 	for k := range n {
 		size := ir.Bytes(rapid.IntRange(1, 6).Draw(t, "units")) * ir.Align
 		e := ir.Entry{MinSize: size, MaxSize: size, Buffer: ir.NoBuffer, Stream: ir.StreamID(rapid.IntRange(0, streams-1).Draw(t, "stream")),

@@ -28,10 +28,9 @@ type chromeEvent struct {
 
 // chromeParser parses elements, reusing its buffers.
 type chromeParser struct {
-	d   *jsontext.Decoder
-	in  bytes.Reader
-	e   chromeEvent
-	buf []byte
+	d  *jsontext.Decoder
+	in bytes.Reader
+	e  chromeEvent
 }
 
 func (p *chromeParser) parse(v jsontext.Value) (*chromeEvent, error) {

@@ -32,7 +32,7 @@ var allowed = map[string][]string{
 
 // only lists imports that a single place may have, tests included.
 var only = map[string][]string{
-	"C":                                 {"runtime"},
+	"C":                                  {"runtime"},
 	"github.com/NVIDIA/go-nvml/pkg/nvml": {"cmd/stweaver"},
 }
 

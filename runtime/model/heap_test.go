@@ -47,7 +47,7 @@ func (h *naive) pull(want func(off, n uint64) bool) (off, n uint64, ok bool) {
 func (h *naive) take(u uint64) uint64 {
 	off, n, ok := h.choose(u)
 	if !ok {
-		off, n, ok = h.pull(func(off, n uint64) bool { return off+n == h.top })
+		off, _, ok = h.pull(func(off, n uint64) bool { return off+n == h.top })
 		if !ok {
 			off = h.top
 		}
