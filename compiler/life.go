@@ -30,6 +30,7 @@ func (tm *Template) setLives(s *sequence, m *merger) {
 	n, last := len(tm.Entries), len(tm.Windows)-1
 	l := lifeSpan{s: s, m: m, n: n, horizon: s.horizon(tm.Windows[last][1])}
 	known := make([]int, n)   // longest life seen, -1 none
+	varies := make([]bool, n) // not all lives seen are the same
 	atLeast := make([]int, n) // shown by windows before the last that never saw the end
 	for i := range known {
 		known[i] = -1
@@ -38,6 +39,7 @@ func (tm *Template) setLives(s *sequence, m *merger) {
 		for k := b[0]; k < b[1]; k++ {
 			own := int(m.rank[m.colOf[w][k-b[0]]])
 			if death, ok := l.death(w, k); ok {
+				varies[own] = varies[own] || known[own] >= 0 && known[own] != death-own
 				known[own] = max(known[own], death-own)
 			} else if w < last {
 				atLeast[own] = max(atLeast[own], (last-w+1)*n-own)
@@ -66,6 +68,7 @@ func (tm *Template) setLives(s *sequence, m *merger) {
 			life = ir.MaxLife
 		}
 		tm.Entries[i].Life = uint32(min(life, ir.MaxLife))
+		tm.Entries[i].Firm = !varies[i] && life < ir.MaxLife
 	}
 }
 

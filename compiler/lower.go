@@ -160,9 +160,12 @@ func (l *lowering) buildPrologue() {
 		case l.shortLived(r, end-ir.Tick(k)):
 			kind = ir.Transient
 		}
-		n := l.seq.tok[k].nf
+		n, flags := l.seq.tok[k].nf, ir.EntryFlags(0)
+		if kind != ir.Persistent {
+			flags = ir.Firm // seen once
+		}
 		l.p.Entries = append(l.p.Entries, ir.Entry{
-			MinSize: r.Rounded(), MaxSize: r.Rounded(), Buffer: ir.BufferID(len(l.p.Buffers)),
+			MinSize: r.Rounded(), MaxSize: r.Rounded(), Buffer: ir.BufferID(len(l.p.Buffers)), Flags: flags,
 			Life: uint32(min(end-ir.Tick(k), ir.MaxLife)), Request: ri, Stream: r.Stream, NfMin: n, NfMax: n, Kind: kind,
 		})
 		l.p.Buffers = append(l.p.Buffers, ir.Buffer{Size: r.Rounded(), Start: ir.Tick(k), End: end, Stream: r.Stream, Kind: kind})
@@ -224,6 +227,9 @@ func (l *lowering) addEntry(i, k int) {
 	}
 	if te.Optional {
 		e.Flags |= ir.Optional
+	}
+	if te.Firm {
+		e.Flags |= ir.Firm
 	}
 	if te.static(l.m.unroll, n) {
 		e.Kind = te.Kind

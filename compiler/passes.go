@@ -137,8 +137,8 @@ func (c *Compiled) dumpKinds(w io.Writer) error {
 	}
 	fmt.Fprintf(b, "template entries=%d steps=%d:%d\n", len(c.template.Entries), c.template.FirstStep, c.template.LastStep)
 	for k, e := range c.template.Entries {
-		fmt.Fprintf(b, "entry %d sizes=%d..%d life=%d nf=%d..%d stream=%d kind=%v optional=%t members=", k,
-			e.MinSize, e.MaxSize, e.Life, e.NfMin, e.NfMax, e.Stream, e.Kind, e.Optional)
+		fmt.Fprintf(b, "entry %d sizes=%d..%d life=%d nf=%d..%d stream=%d kind=%v optional=%t firm=%t members=", k,
+			e.MinSize, e.MaxSize, e.Life, e.NfMin, e.NfMax, e.Stream, e.Kind, e.Optional, e.Firm)
 		for w := range c.template.Member {
 			if w > 0 {
 				fmt.Fprint(b, ",")

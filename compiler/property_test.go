@@ -233,7 +233,7 @@ func modelPlan(p *ir.Plan) *model.Plan {
 		m.Slots = append(m.Slots, model.Slot{Lo: uint32(s.Lo / 512), Hi: uint32(s.Hi / 512), Stream: uint16(s.Stream), Flags: model.SlotFlags(s.Flags)})
 	}
 	for _, e := range p.Entries {
-		m.Entries = append(m.Entries, model.Entry{Slot: e.Slot, Life: e.Life, NfMin: e.NfMin, NfMax: e.NfMax})
+		m.Entries = append(m.Entries, model.Entry{Slot: e.Slot, Life: e.Life, Firm: e.Firm, NfMin: e.NfMin, NfMax: e.NfMax})
 	}
 	for _, s := range p.Streams {
 		m.Streams = append(m.Streams, model.Stream{Handle: s.Handle, Begin: uint64(s.Begin), End: uint64(s.End)})

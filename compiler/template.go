@@ -41,6 +41,7 @@ type TemplateEntry struct {
 	Life         uint32
 	Stream       ir.StreamID
 	NfMin, NfMax uint8 // frees since the request before, clamped to 3
+	Firm         bool  // Life was the same in every window that shows it
 	Optional     bool  // some window lacks it
 	Kind         ir.Kind
 }

@@ -21,11 +21,12 @@ func drawProblem(t *rapid.T) *ir.Problem {
 	for k := range n {
 		size := ir.Bytes(rapid.IntRange(1, 6).Draw(t, "units")) * ir.Align
 		e := ir.Entry{MinSize: size, MaxSize: size, Buffer: ir.NoBuffer, Stream: ir.StreamID(rapid.IntRange(0, streams-1).Draw(t, "stream")),
+			Flags: ir.EntryFlags(rapid.IntRange(0, 1).Draw(t, "firm")) * ir.Firm,
 			NfMin: 0, NfMax: uint8(rapid.IntRange(0, 3).Draw(t, "nf")), Life: uint32(rapid.IntRange(1, 30).Draw(t, "life")), Request: uint32(k)}
 		if rapid.IntRange(0, 4).Draw(t, "dynamic") == 0 {
 			e.Kind, e.MaxSize = ir.Dynamic, size*2
 			if rapid.Bool().Draw(t, "optional") {
-				e.Flags = ir.Optional
+				e.Flags |= ir.Optional
 			}
 			p.Entries = append(p.Entries, e)
 			continue

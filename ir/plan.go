@@ -42,10 +42,11 @@ type PlanEntry struct {
 	Slot         uint32
 	Life         uint32 // entries until its usual death, saturated at MaxLife
 	NfMin, NfMax uint8  // frees since the previous request, clamped to 3
+	Firm         bool   // Life is exact; then below MaxLife
 }
 
 // MaxLife is the largest life a plan entry holds; it also stands for "longer".
-const MaxLife = 1<<28 - 1
+const MaxLife = 1<<27 - 1
 
 // PlanStream is a stream of the recorded process and its own part of the arena, bytes,
 // half-open.
@@ -104,7 +105,8 @@ func NewPlan(p *Problem, l *Layout, streams []PlanStream) *Plan {
 			index[s] = id
 			plan.Slots = append(plan.Slots, s)
 		}
-		plan.Entries[k] = PlanEntry{Slot: id, Life: min(e.Life, MaxLife), NfMin: e.NfMin, NfMax: e.NfMax}
+		plan.Entries[k] = PlanEntry{Slot: id, Life: min(e.Life, MaxLife), NfMin: e.NfMin, NfMax: e.NfMax,
+			Firm: e.Flags&Firm != 0 && e.Life < MaxLife}
 	}
 	for _, m := range p.Marks {
 		pm := PlanMark{Entry: m.Entry, Kind: m.Kind, Value: m.Value}

@@ -27,6 +27,7 @@ const (
 
 	crcAt       = 24
 	optionalBit = 1
+	firmBit     = 1 << 27
 
 	// MaxEntries is the number of entries a plan stays below.
 	MaxEntries = 1 << 28
@@ -91,7 +92,11 @@ func EncodePlan(p *Plan) ([]byte, error) {
 	entries := make([]byte, 0, len(p.Entries)*entrySize)
 	for _, e := range p.Entries {
 		entries = le.AppendUint32(entries, e.Slot)
-		entries = le.AppendUint32(entries, e.Life|uint32(e.NfMin)<<28|uint32(e.NfMax)<<30)
+		v := e.Life | uint32(e.NfMin)<<28 | uint32(e.NfMax)<<30
+		if e.Firm {
+			v |= firmBit
+		}
+		entries = le.AppendUint32(entries, v)
 	}
 	streams := make([]byte, 0, len(p.Streams)*streamSize)
 	for _, s := range p.Streams {

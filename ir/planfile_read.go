@@ -219,7 +219,7 @@ func (d *planDecoder) entries(p *Plan) {
 	for i := int64(0); i < int64(len(s.data)) && d.err == nil; i += entrySize {
 		b := s.data[i:]
 		v := le.Uint32(b[4:])
-		e := PlanEntry{le.Uint32(b), v & MaxLife, uint8(v >> 28 & 3), uint8(v >> 30)}
+		e := PlanEntry{le.Uint32(b), v & MaxLife, uint8(v >> 28 & 3), uint8(v >> 30), v&firmBit != 0}
 		switch {
 		case int(e.Slot) >= len(p.Slots):
 			d.fail(28, s.at+i, "entry %d: slot %d of %d", i/entrySize, e.Slot, len(p.Slots))

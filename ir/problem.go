@@ -75,6 +75,7 @@ type EntryFlags uint8
 // Entry flags.
 const (
 	Optional EntryFlags = 1 << iota // absent from some of the profile's iterations
+	Firm                            // Life is exact: it was the same whenever the entry was seen
 )
 
 // Entry is one position of the plan's request sequence: what the runtime expects there.

@@ -16,7 +16,7 @@ import (
 //	problem l0=3 l1=5 steps=1:3 unroll=1
 //	stream 0 0x0
 //	buffer 0 [0,5) head=[0,0) size=512 stream=0 kind=persistent
-//	entry 0 buffer=0 sizes=512..512 life=5 nf=0..0 stream=0 kind=persistent request=0
+//	entry 0 buffer=0 sizes=512..512 life=5 nf=0..0 stream=0 kind=persistent request=0 optional=false firm=false
 //	end problem
 
 // WriteText prints t.
@@ -65,8 +65,8 @@ func (p *Problem) WriteText(w io.Writer, l *Layout) error {
 		if e.Buffer != NoBuffer {
 			buf = strconv.Itoa(int(e.Buffer))
 		}
-		fmt.Fprintf(b, "entry %d buffer=%s sizes=%d..%d life=%d nf=%d..%d stream=%d kind=%v request=%d optional=%t\n",
-			i, buf, e.MinSize, e.MaxSize, e.Life, e.NfMin, e.NfMax, e.Stream, e.Kind, e.Request, e.Flags&Optional != 0)
+		fmt.Fprintf(b, "entry %d buffer=%s sizes=%d..%d life=%d nf=%d..%d stream=%d kind=%v request=%d optional=%t firm=%t\n",
+			i, buf, e.MinSize, e.MaxSize, e.Life, e.NfMin, e.NfMax, e.Stream, e.Kind, e.Request, e.Flags&Optional != 0, e.Flags&Firm != 0)
 	}
 	for _, m := range p.Marks {
 		fmt.Fprintf(b, "mark entry=%d kind=%s value=%d name=%d\n", m.Entry, markKinds[m.Kind], m.Value, m.Name)
@@ -90,7 +90,7 @@ func (p *Plan) WriteText(w io.Writer) error {
 		fmt.Fprintf(b, "slot %d lo=%d hi=%d stream=%d flags=%d\n", i, s.Lo, s.Hi, s.Stream, s.Flags)
 	}
 	for i, e := range p.Entries {
-		fmt.Fprintf(b, "entry %d slot=%d life=%d nf=%d..%d\n", i, e.Slot, e.Life, e.NfMin, e.NfMax)
+		fmt.Fprintf(b, "entry %d slot=%d life=%d firm=%t nf=%d..%d\n", i, e.Slot, e.Life, e.Firm, e.NfMin, e.NfMax)
 	}
 	for _, m := range p.Marks {
 		fmt.Fprintf(b, "mark entry=%d kind=%s value=%d name=%#x\n", m.Entry, markKinds[m.Kind], m.Value, m.Name)

@@ -328,6 +328,9 @@ func (p *textParser) problem(verb string) {
 		if f.bool("optional") {
 			e.Flags |= Optional
 		}
+		if f.bool("firm") {
+			e.Flags |= Firm
+		}
 		q.Entries = append(q.Entries, e)
 	case "mark":
 		q.Marks = append(q.Marks, EntryMark{Entry: uint32(f.int("entry", 0, max32)), Kind: MarkKind(f.oneOf(f.str("kind"), markKinds)),
@@ -353,7 +356,7 @@ func (p *textParser) plan(verb string) {
 			StreamID(f.int("stream", 0, max32)), SlotFlags(f.int("flags", 0, 1<<16-1))})
 	case "entry":
 		f.index(len(q.Entries))
-		e := PlanEntry{Slot: uint32(f.int("slot", 0, max32)), Life: uint32(f.int("life", 0, MaxLife))}
+		e := PlanEntry{Slot: uint32(f.int("slot", 0, max32)), Life: uint32(f.int("life", 0, MaxLife)), Firm: f.bool("firm")}
 		a, b := f.span("nf", "..", 3)
 		e.NfMin, e.NfMax = uint8(a), uint8(b)
 		q.Entries = append(q.Entries, e)

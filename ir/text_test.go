@@ -108,7 +108,7 @@ func TestParseTextErrors(t *testing.T) {
 
 func FuzzParseText(f *testing.F) {
 	f.Add("problem l0=0 l1=1 steps=0:0 unroll=1\nstream 0 0x0\nbuffer 0 [0,1) head=[0,0) size=512 stream=0 kind=transient\n" +
-		"entry 0 buffer=0 sizes=512..512 life=1 nf=0..0 stream=0 kind=transient request=0 optional=false\nend problem\n")
+		"entry 0 buffer=0 sizes=512..512 life=1 nf=0..0 stream=0 kind=transient request=0 optional=false firm=true\nend problem\n")
 	f.Add("trace format=\"x\" device=0 events=1 onepass=false wrapped=false late=false reserved=-1 allocator=\"\"\n" +
 		"stream 0 0x0\nrequest 0 size=1 alloc=0 freereq=never free=never stream=0 site=0 flags=0 pool=0\nmark tick=0 kind=phase value=0 name=0\nend trace\n")
 	f.Add("plan profile=" + strings.Repeat("0", 64) + " capacity=0 arena=0 bound=0 loop=0\ninfo a \"b\"\nend plan\n")

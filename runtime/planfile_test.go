@@ -22,7 +22,7 @@ func distinct(t *testing.T) (*ir.Plan, []byte) {
 	p := &ir.Plan{
 		Capacity: 0x1122334455, Arena: 0x6000, Bound: 0x5e00, LoopStart: 1,
 		Slots: []ir.Slot{{Lo: 0x1200, Hi: 0x3400, Stream: 1, Flags: ir.SlotPlanned | ir.SlotOptional}, {Lo: 0x200, Hi: 0x400}},
-		Entries: []ir.PlanEntry{{Slot: 1, Life: 0x123456, NfMin: 1, NfMax: 2}, {Slot: 0, Life: 7, NfMin: 0, NfMax: 3},
+		Entries: []ir.PlanEntry{{Slot: 1, Life: 0x123456, NfMin: 1, NfMax: 2}, {Slot: 0, Life: 7, Firm: true, NfMin: 0, NfMax: 3},
 			{Slot: 1, Life: ir.MaxLife, NfMin: 3, NfMax: 3}},
 		Streams: []ir.PlanStream{{Handle: 0, Begin: 0, End: 0x1000}, {Handle: 0x77665544332211, Begin: 0x1000, End: 0x6000}},
 		Marks:   []ir.PlanMark{{Entry: 1, Kind: ir.MarkIteration, Value: -5}, {Entry: 2, Kind: ir.MarkPhase, Name: 0x8877665544332211}},
@@ -109,7 +109,11 @@ func TestPlanLayout(t *testing.T) {
 	for i, e := range p.Entries {
 		base := at[2] + uintptr(i)*structs["stw_plan_entry"].Size
 		check("stw_plan_entry", "slot", base, 4, uint64(e.Slot))
-		check("stw_plan_entry", "life_nf", base, 4, uint64(e.Life)|uint64(e.NfMin)<<28|uint64(e.NfMax)<<30)
+		firm := uint64(0)
+		if e.Firm {
+			firm = 1 << 27
+		}
+		check("stw_plan_entry", "life_nf", base, 4, uint64(e.Life)|firm|uint64(e.NfMin)<<28|uint64(e.NfMax)<<30)
 	}
 	for i, s := range p.Streams {
 		base := at[3] + uintptr(i)*structs["stw_plan_stream"].Size

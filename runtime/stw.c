@@ -175,17 +175,19 @@ static __attribute__((noinline)) stw_stream *find_stream_locked(stw_allocator *a
     return a->last_stream = &a->streams[r->ref];
 }
 
-static void record_locked(stw_allocator *a, void *p, uint64_t units, uint32_t ref, const stw_stream *s, uint32_t planned)
+static void record_locked(stw_allocator *a, void *p, uint64_t units, uint32_t ref, const stw_stream *s, bool planned,
+                          uint32_t vote)
 {
     stw_rec *r = stwi_table_find(&a->live, (uintptr_t)p);
-    *r = (stw_rec){(uintptr_t)p, (uint32_t)units, ref, s->index, planned};
+    *r = (stw_rec){(uintptr_t)p, (uint32_t)units, ref, s->index & 0x7fffffff, planned, vote};
     a->live.count++;
     a->stats.live_bytes += units << STW_UNIT_SHIFT;
     if (a->stats.live_bytes > a->stats.peak_live_bytes)
         a->stats.peak_live_bytes = a->stats.live_bytes;
 }
 
-static __attribute__((noinline)) void *from_heap_locked(stw_allocator *a, stw_stream *s, uint64_t units, uint64_t *class)
+static __attribute__((noinline)) void *from_heap_locked(stw_allocator *a, stw_stream *s, uint64_t units, uint32_t vote,
+                                                        uint64_t *class)
 {
     uint32_t b = stwi_heap_alloc_locked(a, s, units);
     if (!b) {
@@ -200,7 +202,7 @@ static __attribute__((noinline)) void *from_heap_locked(stw_allocator *a, stw_st
     if (a->stats.heap_live_bytes > a->stats.heap_peak_bytes)
         a->stats.heap_peak_bytes = a->stats.heap_live_bytes;
     void *p = s->heap->base + ((uint64_t)s->heap->blocks[b].start << STW_UNIT_SHIFT);
-    record_locked(a, p, units, b, s, 0);
+    record_locked(a, p, units, b, s, false, vote);
     return p;
 }
 
@@ -217,18 +219,19 @@ static inline void *malloc_locked(stw_allocator *a, uint64_t units, uint64_t han
         return NULL;
     }
     if (entry == STW_NO_ENTRY)
-        return from_heap_locked(a, s, units, &a->stats.unknown);
-    uint32_t id = a->entries[entry].slot;
+        return from_heap_locked(a, s, units, STW_NO_ENTRY, &a->stats.unknown);
+    const stw_plan_entry e = a->entries[entry];
+    uint32_t id = e.slot, vote = stwi_vote(&a->match, entry, e.life_nf);
     const stw_slot *slot = &a->slots[id];
     if (!(slot->flags & STW_SLOT_PLANNED))
-        return from_heap_locked(a, s, units, &a->stats.dynamic);
+        return from_heap_locked(a, s, units, vote, &a->stats.dynamic);
     if (units > slot->hi)
-        return from_heap_locked(a, s, units, &a->stats.too_large);
+        return from_heap_locked(a, s, units, vote, &a->stats.too_large);
     if (!stwi_range_take(a->occupied, slot->atom_begin, slot->atom_end))
-        return from_heap_locked(a, s, units, &a->stats.conflicts);
+        return from_heap_locked(a, s, units, vote, &a->stats.conflicts);
     void *p = a->arena + ((uint64_t)slot->lo << STW_UNIT_SHIFT);
     a->stats.hits++;
-    record_locked(a, p, units, id, s, 1);
+    record_locked(a, p, units, id, s, true, vote);
     return p;
 }
 
@@ -261,6 +264,7 @@ int stw_free(stw_allocator *a, void *p)
         a->stats.bad_free++;
     } else {
         uint64_t bytes = (uint64_t)r->units << STW_UNIT_SHIFT;
+        stwi_match_freed(&a->match, r->vote);
         if (r->planned) {
             stwi_range_give(a->occupied, a->slots[r->ref].atom_begin, a->slots[r->ref].atom_end);
         } else {
@@ -270,7 +274,6 @@ int stw_free(stw_allocator *a, void *p)
         stwi_table_remove(&a->live, r);
         a->stats.live_bytes -= bytes;
         a->stats.frees++;
-        a->match.nf += a->match.nf < 3;
         result = 0;
     }
     stwi_unlock(&a->lock, owner);

@@ -104,8 +104,9 @@ typedef struct {
     uint64_t key;
     uint32_t units;  /* 0: this cell is empty */
     uint32_t ref;    /* planned: slot; heap: block; of a stream: its index */
-    uint32_t stream; /* index in a->streams */
-    uint32_t planned; /* 1: an address of the plan */
+    uint32_t stream : 31; /* index in a->streams */
+    uint32_t planned : 1; /* 1: an address of the plan */
+    uint32_t vote;   /* of a request that matched a firm entry: the position at which it is freed; else STW_NO_ENTRY */
 } stw_rec;
 
 typedef struct {
@@ -231,6 +232,8 @@ enum { STW_SYNC, STW_LOST, STW_SEARCH };
 #define STW_PATH (STW_BACK + STW_AHEAD + 2)
 #define STW_NONE_SCORE (INT32_MIN / 2)
 #define STW_WHOLE 1000000 /* the whole, in millionths */
+#define STW_VOTE_FOR 3000
+#define STW_VOTE_AGAINST (-1500)
 #define STW_SURE_SCORE 1000 /* a score above it is taken without looking further */
 
 typedef struct {
@@ -238,6 +241,8 @@ typedef struct {
     uint32_t wrap;    /* where the loop begins: what follows entry n - 1 */
     uint32_t mode;    /* STW_SYNC, … */
     uint32_t nf;      /* successful frees since the last request, clamped to 3 */
+    uint32_t n_votes; /* of those, frees that vote; at most 3, the last ones */
+    uint32_t votes[3]; /* positions they name */
     uint32_t first;   /* sync: position of path index 0, always a hypothesis */
     uint32_t len;     /* sync: path indexes held in stay, the last is a hypothesis; else 0 */
     uint32_t best;    /* sync: path index of the best one, whose score is 0 */
@@ -287,8 +292,8 @@ static inline uint32_t stwi_succ(const stw_matcher *m, uint32_t p)
     return p + 1 == m->n ? m->wrap : p + 1;
 }
 
-/* Score of an entry for a request, in thousandths; the streams are equal. */
-static inline int32_t stwi_score(const stw_slot *s, uint32_t life_nf, uint64_t units, uint32_t nf)
+/* Score of the entry at position p for a request, in thousandths; the streams are equal. */
+static inline int32_t stwi_score(const stw_matcher *m, uint32_t p, const stw_slot *s, uint32_t life_nf, uint64_t units)
 {
     int32_t v;
     if (s->flags & STW_SLOT_PLANNED) {
@@ -300,7 +305,38 @@ static inline int32_t stwi_score(const stw_slot *s, uint32_t life_nf, uint64_t u
     } else {
         v = 3 * units >= s->lo && units <= 3 * (uint64_t)s->hi ? 1000 : 200;
     }
-    return v + (nf >= (life_nf >> 28 & 3) && nf <= life_nf >> 30 ? 1000 : -1500);
+    for (uint32_t i = 0; i < m->n_votes; i++)
+        v += m->votes[i] == p ? STW_VOTE_FOR : STW_VOTE_AGAINST;
+    return v + (m->nf >= (life_nf >> 28 & 3) && m->nf <= life_nf >> 30 ? 1000 : -1500);
+}
+
+/* The position that the free of entry p's request names: the request before which it usually comes. */
+static inline uint32_t stwi_vote(const stw_matcher *m, uint32_t p, uint32_t life_nf)
+{
+    if (!(life_nf & STW_ENTRY_FIRM))
+        return STW_NO_ENTRY;
+    uint32_t at = p + (life_nf & STW_ENTRY_LIFE_MAX);
+    return at < m->n ? at : m->wrap + (at - m->n) % (m->n - m->wrap);
+}
+
+static inline void stwi_match_freed(stw_matcher *m, uint32_t vote)
+{
+    m->nf += m->nf < 3;
+    if (vote == STW_NO_ENTRY)
+        return;
+    if (m->mode == STW_SYNC) { /* a free of the past is late, and says nothing */
+        uint32_t p = m->first + m->best;
+        p = p < m->n ? p : m->wrap + (p - m->n);
+        uint32_t ahead = vote >= p ? vote - p : vote >= m->wrap ? m->n - p + (vote - m->wrap) : UINT32_MAX;
+        if (ahead > STW_AHEAD)
+            return;
+    }
+    if (__builtin_expect(m->n_votes == 3, 0)) {
+        m->votes[0] = m->votes[1];
+        m->votes[1] = m->votes[2];
+        m->n_votes = 2;
+    }
+    m->votes[m->n_votes++] = vote;
 }
 
 /* Which entry is this request of `units` and plan stream `stream`? STW_NO_ENTRY: none. The plan
@@ -318,10 +354,10 @@ static inline uint32_t stwi_match_locked(stw_allocator *a, uint64_t units, uint1
         uint32_t p = m->first;
         const stw_plan_entry e = a->entries[p];
         const stw_slot *s = &a->slots[e.slot];
-        if (s->stream == stream && stwi_score(s, e.life_nf, units, m->nf) > STW_SURE_SCORE) {
+        if (s->stream == stream && stwi_score(m, p, s, e.life_nf, units) > STW_SURE_SCORE) {
             m->first = stwi_succ(m, p);
             m->average += (STW_WHOLE - m->average) / 64;
-            m->nf = 0;
+            m->nf = m->n_votes = 0;
             return p;
         }
     }

@@ -17,7 +17,7 @@
  *
  * Short columns. The best hypothesis always survives as an extra request, so the best new score is
  * at least -1500, and at least what the column has found so far. What ends 14000 below that will be
- * dropped, and a match adds 5000 at most: what arrives lower than both together cannot matter and
+ * dropped, and a match adds 14000 at most: what arrives lower than both together cannot matter and
  * is forgotten at once. That ends most columns after some thirty entries instead of seven hundred,
  * with exactly the same result.
  */
@@ -25,7 +25,7 @@
 
 #define EXTRA 1500
 #define DROP 14000
-#define BEST_SCORE 5000
+#define BEST_SCORE (5000 + 3 * STW_VOTE_FOR)
 #define SEARCH_COLUMNS 16u
 #define SEARCH_RUN 4u
 #define LOST_BELOW 600000
@@ -96,7 +96,7 @@ static uint32_t column(const stw_allocator *a, int32_t *stay, uint32_t len, path
         const int32_t floor = max32(best->score, -EXTRA) - DROP - BEST_SCORE, arrive = max32(old, gap);
         match.score = STW_NONE_SCORE;
         if (arrive >= floor && s->stream == stream) {
-            int32_t own = stwi_score(s, e.life_nf, units, m->nf);
+            int32_t own = stwi_score(m, p, s, e.life_nf, units);
             match = (outcome){arrive + own, 0, p, i, own, gap > old};
         }
 
@@ -229,7 +229,7 @@ uint32_t stwi_match_slow_locked(stw_allocator *a, uint64_t units, uint16_t strea
         answer = sync_column(a, units, stream);
     else if (m->mode == STW_SEARCH)
         answer = search_column(a, units, stream);
-    m->nf = 0;
+    m->nf = m->n_votes = 0;
     return answer;
 }
 
@@ -282,7 +282,7 @@ void stwi_match_init(stw_matcher *m, uint32_t n, uint32_t loop_start)
 {
     m->n = n;
     m->wrap = loop_start < n ? loop_start : 0;
-    m->nf = 0;
+    m->nf = m->n_votes = 0;
     set_single(m, 0);
 }
 

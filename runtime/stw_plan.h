@@ -101,9 +101,10 @@ typedef struct {
 
 typedef struct {
     uint32_t slot;    /* index in SLOTS */
-    uint32_t life_nf; /* bits 0-27: life in entries, saturated; 28-29: nf min; 30-31: nf max */
+    uint32_t life_nf; /* bits 0-26: life in entries, saturated; 27: firm; 28-29: nf min; 30-31: nf max */
 } stw_plan_entry;     /* nf = frees since the previous request, clamped to 3 */
-#define STW_ENTRY_LIFE_MAX ((1u << 28) - 1)
+#define STW_ENTRY_LIFE_MAX ((1u << 27) - 1)
+#define STW_ENTRY_FIRM (1u << 27) /* the life was the same in every iteration: its free tells where we are */
 
 /* A stream of the recorded process, in order of first appearance, and the part of the arena that
  * only its requests use. Ranges of different streams are disjoint. Handles are not stable between

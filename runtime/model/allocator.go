@@ -88,6 +88,7 @@ type Stats struct {
 type live struct {
 	size uint64 // bytes, rounded
 	span uint64 // bytes occupied in the space: the slot's where that is larger
+	vote int    // position its free names, -1 for none
 }
 
 // Allocator is one modelled allocator.
@@ -197,8 +198,9 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 		entry = a.match.request(int64(z), s)
 	}
 	a.last.Entry = entry
-	class := Unknown
+	class, vote := Unknown, -1
 	if entry >= 0 {
+		vote = a.match.vote(entry)
 		slot := a.plan.Slots[a.plan.Entries[entry].Slot]
 		begin, end := slot.span()
 		switch {
@@ -210,7 +212,7 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 			class = Conflict
 		default:
 			a.occupied.take(interval{begin, end})
-			return a.hand(Addr{0, begin}, live{z, end - begin}, Hit), true
+			return a.hand(Addr{0, begin}, live{z, end - begin, vote}, Hit), true
 		}
 	}
 	h := a.heapOf(stream)
@@ -219,7 +221,7 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 		a.stats.Failed++
 		return Addr{}, false
 	}
-	return a.hand(Addr{h.space, off * Unit}, live{z, z}, class), true
+	return a.hand(Addr{h.space, off * Unit}, live{z, z, vote}, class), true
 }
 
 // hand counts a block that is handed out.
@@ -286,7 +288,7 @@ func (a *Allocator) Free(at Addr) bool {
 	s := &a.stats
 	s.Frees++
 	s.LiveBytes -= b.size
-	a.match.nf = min(a.match.nf+1, 3)
+	a.match.freed(b.vote)
 	if at.Space == 0 {
 		a.occupied.drop(interval{at.Offset, at.Offset + b.span})
 		return true

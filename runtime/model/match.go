@@ -1,5 +1,7 @@
 package model
 
+import "math"
+
 // The matcher says which entry of the plan a request is. It holds hypotheses "the entry
 // expected next is p", each with a score h <= 0 in thousandths; the best has 0. In step with
 // the plan there is one hypothesis and its entry scores well: the answer is that entry, and
@@ -39,6 +41,9 @@ const (
 	nearRange    = 1000
 	outOfRange   = 200
 	freesFit     = 1000
+	voteFor      = 3000
+	voteAgainst  = -1500
+	maxVotes     = 3
 	freesMisfit  = -1500
 	fastScore    = 1000
 	openOptional = 3000
@@ -91,6 +96,7 @@ type matcher struct {
 	columns int    // of this search
 	streak  int    // of its columns whose best was a match
 	nf      int    // successful frees since the last request, at most 3
+	votes   []int  // positions that those frees name, the last maxVotes of them
 
 	stay []int64 // score before the request, by path index; kept between columns of a search
 	next []int64 // … and after it
@@ -170,6 +176,13 @@ func (m *matcher) score(pos int, z int64, stream int) (int64, bool) {
 	default:
 		score = outOfRange
 	}
+	for _, v := range m.votes {
+		if v == pos {
+			score += voteFor
+		} else {
+			score += voteAgainst
+		}
+	}
 	if int(e.NfMin) <= m.nf && m.nf <= int(e.NfMax) {
 		return score + freesFit, true
 	}
@@ -182,8 +195,46 @@ func (m *matcher) request(z int64, stream int) int {
 		return -1
 	}
 	entry := m.step(z, stream)
-	m.nf = 0
+	m.nf, m.votes = 0, m.votes[:0]
 	return entry
+}
+
+// vote returns the position that the free of entry pos's request names: that before which
+// it usually comes; -1 if its life varies.
+func (m *matcher) vote(pos int) int {
+	e := m.plan.Entries[pos]
+	if !e.Firm {
+		return -1
+	}
+	at := pos + int(e.Life)
+	for at >= m.n {
+		at -= m.n - m.loop
+	}
+	return at
+}
+
+// ahead is the distance from the best hypothesis to pos along the path of successors.
+func (m *matcher) ahead(pos int) int {
+	here, _ := m.best()
+	switch {
+	case pos >= here:
+		return pos - here
+	case pos >= m.loop:
+		return m.n - here + pos - m.loop
+	}
+	return math.MaxInt
+}
+
+// freed takes note of a successful free and its vote, -1 for none.
+func (m *matcher) freed(vote int) {
+	m.nf = min(m.nf+1, 3)
+	if vote >= 0 && m.mode == inSync && m.ahead(vote) > lookAhead {
+		return // of the past: late, and says nothing
+	}
+	if vote >= 0 {
+		m.votes = append(m.votes, vote)
+		m.votes = m.votes[max(0, len(m.votes)-maxVotes):]
+	}
 }
 
 func (m *matcher) step(z int64, stream int) int {

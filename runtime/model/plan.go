@@ -6,6 +6,9 @@ import "fmt"
 // Slot count in it.
 const Unit = 512
 
+// MaxLife is the largest life of an entry, in entries; it also stands for longer.
+const MaxLife = 1<<27 - 1
+
 // MaxSize is the largest request that is looked at, in bytes; larger ones fail.
 const MaxSize = 1 << 60
 
@@ -42,6 +45,7 @@ const (
 type Entry struct {
 	Slot         uint32
 	Life         uint32 // entries
+	Firm         bool   // Life was the same whenever the entry was seen; then below MaxLife
 	NfMin, NfMax uint8
 }
 
@@ -127,7 +131,7 @@ func (p *Plan) Check() error {
 		if int64(e.Slot) >= int64(len(p.Slots)) {
 			return fmt.Errorf("model: plan: entry %d: slot %d of %d", i, e.Slot, len(p.Slots))
 		}
-		if e.NfMin > e.NfMax || e.NfMax > 3 || e.Life >= maxEntries {
+		if e.NfMin > e.NfMax || e.NfMax > 3 || e.Life > MaxLife {
 			return fmt.Errorf("model: plan: entry %d: frees %d…%d or life %d out of range", i, e.NfMin, e.NfMax, e.Life)
 		}
 	}

@@ -21,7 +21,7 @@ func Encode(p *model.Plan) []byte {
 	}
 	for _, e := range p.Entries {
 		entries = le.AppendUint32(entries, e.Slot)
-		entries = le.AppendUint32(entries, e.Life|uint32(e.NfMin)<<28|uint32(e.NfMax)<<30)
+		entries = le.AppendUint32(entries, e.Life|firm(e)|uint32(e.NfMin)<<28|uint32(e.NfMax)<<30)
 	}
 	for _, s := range p.Streams {
 		streams = le.AppendUint64(streams, s.Handle)
@@ -74,4 +74,11 @@ func Seal(file []byte) {
 	}
 	binary.LittleEndian.PutUint32(file[24:], 0)
 	binary.LittleEndian.PutUint32(file[24:], crc32.Checksum(file, crc32.MakeTable(crc32.Castagnoli)))
+}
+
+func firm(e model.Entry) uint32 {
+	if e.Firm {
+		return 1 << 27
+	}
+	return 0
 }

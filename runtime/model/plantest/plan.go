@@ -225,6 +225,7 @@ func (g *maker) frees() {
 	c := &Case{g.plan, g.life}
 	for k := range g.plan.Entries {
 		g.plan.Entries[k].Life = uint32(min(g.life[k], Forever))
+		g.plan.Entries[k].Firm = g.life[k] != Forever && k%7 != 0
 		g.plan.Entries[k].NfMin = 3
 	}
 	nf := 0
