@@ -1,12 +1,12 @@
 // Package compiler turns a profile into a plan. It is the only place where the order of the
 // work is written down:
 //
-//	steps → kinds → lower → pack → verify → emit
+//	steps → kinds → lower → pack → verify → rehearse → emit
 //
 // steps finds the iterations of the trace, kinds aligns them into a template and classes its
 // requests, lower makes the problem (prologue, loop, carried buffers), pack places the
 // buffers, verify judges the result with ir.Verify and by executing the recorded events, and
-// emit writes the plan. ir.Check runs between passes; a layout that does not verify is a bug
+// rehearse runs it beside the heap alone and shrinks a plan that loses, and emit writes the plan. ir.Check runs between passes; a layout that does not verify is a bug
 // of ours and is never written.
 //
 // A compile is a function of trace and options: no clock, environment or randomness
@@ -51,6 +51,7 @@ type Options struct {
 	Rules    ir.Rules
 	Effort   Effort // "" is Default
 	From, To int    // iterations of the profile to plan from; both 0: the steady ones
+	Keep     string // "persistent": plan only what lives for the whole run; "": the rehearsal decides
 	OnePass  bool   // do not look for iterations: plan the recording as it is, once through
 	Dump     string // pass after which Text is written to DumpTo
 	DumpTo   io.Writer
@@ -59,16 +60,18 @@ type Options struct {
 
 // Compiled is what a compile found and made. All of it is immutable afterwards.
 type Compiled struct {
-	Trace    *ir.Trace
-	Steps    *Steps
-	Problem  *ir.Problem
-	Layout   *ir.Layout
-	Streams  []ir.PlanStream
-	Plan     *ir.Plan
-	Packs    []StreamPack // one for each stream with planned buffers
-	Passes   []PassTime
-	Notes    []string // what a user should know, in the order found
-	Verified Verification
+	Trace   *ir.Trace
+	Steps   *Steps
+	Problem *ir.Problem
+	Layout  *ir.Layout
+	Streams []ir.PlanStream
+	Plan    *ir.Plan
+	Packs   []StreamPack // one for each stream with planned buffers
+	Passes  []PassTime
+	Notes   []string // what a user should know, in the order found
+	// Rehearsal is nil where the plan cannot lose and none was needed.
+	Rehearsal *Rehearsal
+	Verified  Verification
 
 	options  Options
 	template *Template
@@ -102,6 +105,7 @@ var passes = []pass{
 	{"lower", "make buffers and timeline", (*Compiled).runLower, (*Compiled).dumpProblem},
 	{"pack", "place the buffers", (*Compiled).runPack, (*Compiled).dumpProblem},
 	{"verify", "judge the layout", (*Compiled).runVerify, (*Compiled).dumpProblem},
+	{"rehearse", "judge the plan beside the heap alone, shrink it where it loses", (*Compiled).runRehearse, (*Compiled).dumpProblem},
 	{"emit", "write the plan", (*Compiled).runEmit, (*Compiled).dumpPlan},
 }
 

@@ -35,6 +35,7 @@ func (c *Compiled) Bound() ir.Bytes {
 //	       0                     begin      …          peak
 func (c *Compiled) runPack(ctx context.Context) error {
 	p := c.Problem
+	c.Packs = nil
 	c.Layout = &ir.Layout{Offsets: make([]ir.Offset, len(p.Buffers))}
 	c.Streams = make([]ir.PlanStream, len(p.Streams))
 	ids := make([][]ir.BufferID, len(p.Streams))

@@ -2,6 +2,7 @@ package compiler
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -55,10 +56,36 @@ func (c *Compiled) runKinds(context.Context) error {
 
 func (c *Compiled) runLower(context.Context) error {
 	c.Problem, c.mapping = lowerProblem(c.Trace, c.template)
+	if c.options.Keep == keepPersistent {
+		keepOnly(c.Problem, ir.Persistent)
+	}
 	if err := c.Problem.Check(); err != nil {
 		panic(fmt.Sprintf("BUG: lower: %v", err))
 	}
 	return nil
+}
+
+// keepOnly makes every entry of another kind dynamic and drops its buffer.
+func keepOnly(p *ir.Problem, kind ir.Kind) {
+	number := make([]ir.BufferID, len(p.Buffers))
+	var kept []ir.Buffer
+	for i := range p.Buffers {
+		number[i] = ir.NoBuffer
+		if p.Buffers[i].Kind == kind {
+			number[i] = ir.BufferID(len(kept))
+			kept = append(kept, p.Buffers[i])
+		}
+	}
+	p.Buffers = kept
+	for k := range p.Entries {
+		e := &p.Entries[k]
+		if e.Buffer == ir.NoBuffer {
+			continue
+		}
+		if e.Buffer = number[e.Buffer]; e.Buffer == ir.NoBuffer {
+			e.Kind = ir.Dynamic
+		}
+	}
 }
 
 // runVerify is never skipped. What it finds is our mistake, not the user's.
@@ -107,6 +134,7 @@ func (c *Compiled) runEmit(context.Context) error {
 		{Key: "steps-source", Value: c.Steps.Source},
 		{Key: "steps", Value: fmt.Sprintf("%d:%d", c.Problem.FirstStep, c.Problem.LastStep)},
 		{Key: "one-pass", Value: fmt.Sprint(c.options.OnePass)},
+		{Key: "kept", Value: cmp.Or(c.options.Keep, keepAll)},
 		{Key: "unroll", Value: fmt.Sprint(c.Problem.Unroll)},
 		{Key: "streams", Value: "apart"},
 		{Key: "effort", Value: string(c.options.Effort)},

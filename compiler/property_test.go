@@ -174,7 +174,7 @@ func replayHits(t *rapid.T, c *compiler.Compiled, plan *ir.Plan, dynamic *int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := model.New(modelPlan(plan), model.Options{Granularity: 512})
+	a, err := model.New(compiler.ModelPlan(plan), model.Options{Granularity: 512})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,22 +224,4 @@ func replayHits(t *rapid.T, c *compiler.Compiled, plan *ir.Plan, dynamic *int) {
 	if s := a.Stats(); certain && s.Conflicts+s.TooLarge+s.Unknown > 0 {
 		t.Fatalf("in step, but: %+v", s)
 	}
-}
-
-// modelPlan writes a plan in the model's words.
-func modelPlan(p *ir.Plan) *model.Plan {
-	m := &model.Plan{LoopStart: p.LoopStart, Arena: uint64(p.Arena)}
-	for _, s := range p.Slots {
-		m.Slots = append(m.Slots, model.Slot{Lo: uint32(s.Lo / 512), Hi: uint32(s.Hi / 512), Stream: uint16(s.Stream), Flags: model.SlotFlags(s.Flags)})
-	}
-	for _, e := range p.Entries {
-		m.Entries = append(m.Entries, model.Entry{Slot: e.Slot, Life: e.Life, Firm: e.Firm, NfMin: e.NfMin, NfMax: e.NfMax})
-	}
-	for _, s := range p.Streams {
-		m.Streams = append(m.Streams, model.Stream{Handle: s.Handle, Begin: uint64(s.Begin), End: uint64(s.End)})
-	}
-	for _, k := range p.Marks {
-		m.Marks = append(m.Marks, model.Mark{Entry: k.Entry, Kind: model.MarkKind(k.Kind), Value: k.Value, Name: k.Name})
-	}
-	return m
 }

@@ -45,6 +45,8 @@ type Summary struct {
 	Seconds          float64              `json:"seconds"`
 	Passes           []PassSummary        `json:"passes"`
 	Notes            []string             `json:"notes"`
+	Rehearsal        *Rehearsal           `json:"rehearsal,omitempty"` // absent where the plan cannot lose
+	Explain          *Explanation         `json:"explain,omitempty"`
 }
 
 // PassSummary is one pass and its wall time.
@@ -63,7 +65,7 @@ func (c *Compiled) Summary(planFile int, read float64) *Summary {
 		PrologueRequests: int(c.Problem.L0), StepRequests: int(c.Problem.L1-c.Problem.L0) / max(c.Problem.Unroll, 1), Unroll: c.Problem.Unroll,
 		LivePeak: peak, Bound: c.Bound(), BoundKind: "live peak", PlanPeak: c.Layout.Peak,
 		Proved: c.Layout.Peak == c.Bound(), Method: c.Plan.Get("method"), Allocator: c.Trace.Allocator, PlanFile: planFile,
-		VerifiedBuffers: c.Verified.Buffers, VerifiedRequests: c.Verified.Replayed, Notes: c.Notes,
+		VerifiedBuffers: c.Verified.Buffers, VerifiedRequests: c.Verified.Replayed, Notes: c.Notes, Rehearsal: c.Rehearsal,
 	}
 	if len(c.Packs) > 1 {
 		s.BoundKind = "sum of the streams' live peaks"

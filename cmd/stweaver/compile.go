@@ -16,7 +16,7 @@ import (
 
 type compileFlags struct {
 	out, effort, capacity, streams, steps, dump string
-	onePass                                     bool
+	onePass, explain                            bool
 }
 
 func compileCommand(a *app) *cobra.Command {
@@ -36,6 +36,7 @@ with -o -).`,
 	c.Flags().StringVar(&f.streams, "streams", "apart", "apart: requests of different streams never share memory")
 	c.Flags().StringVar(&f.steps, "steps", "", "plan from iterations `A:B` of the profile, counted from 0, B excluded")
 	c.Flags().BoolVar(&f.onePass, "one-pass", false, "do not look for iterations: plan the recording as it is, once through")
+	c.Flags().BoolVar(&f.explain, "explain", false, "say where the peak is, what holds it up, and what would lower it")
 	c.Flags().StringVar(&f.dump, "dump", "", "print the text form after `PASS` instead of the report: "+strings.Join(compiler.PassNames(), ", "))
 	return c
 }
@@ -108,6 +109,9 @@ func (a *app) compile(cmd *cobra.Command, in string, f *compileFlags) error {
 		return nil
 	}
 	s := c.Summary(len(data), read)
+	if f.explain {
+		s.Explain = c.Explain()
+	}
 	if f.out == "-" {
 		b := *a
 		b.stdout = a.stderr
@@ -154,6 +158,9 @@ func (a *app) printSummary(s *compiler.Summary) error {
 	if s.Reserved != nil {
 		w.row("recorded", fmt.Sprintf("%s reserved by the %s allocator, E %s", bytesText(*s.Reserved), s.Allocator, percent(*s.RecordedE)))
 	}
+	if r := s.Rehearsal; r != nil {
+		w.row("rehearsal", fmt.Sprintf("plan and heap reserve %s, the heap alone %s, for %s live", compiler.Size(r.Kept()), compiler.Size(r.Heap), compiler.Size(r.Live)))
+	}
 	w.row("method", s.Method)
 	w.row("plan file", fmt.Sprintf("%d bytes, %.1f a planned request of the step", s.PlanFile, s.BytesPerRequest))
 	w.row("verified", fmt.Sprintf("%d buffers, %d requests on the recorded events", s.VerifiedBuffers, s.VerifiedRequests))
@@ -161,6 +168,10 @@ func (a *app) printSummary(s *compiler.Summary) error {
 	w.flush()
 	for _, n := range s.Notes {
 		fmt.Fprintf(a.stdout, "note  %s\n", n)
+	}
+	if s.Explain != nil {
+		fmt.Fprintln(a.stdout)
+		s.Explain.WriteText(a.stdout)
 	}
 	return nil
 }

@@ -248,6 +248,10 @@ func (out *replayOutput) countHits(s *model.Script, r *stwrt.RunResult, plan *ir
 			}
 		}
 	}
+	out.HitRate, out.SteadyHitRate = 1, 1 // of nothing
+	if !planned {
+		out.HitRate, out.SteadyHitRate = 0, 0
+	}
 	if out.Static > 0 {
 		out.HitRate = float64(hits) / float64(out.Static)
 	}

@@ -71,7 +71,7 @@ func (a *app) against(cmd *cobra.Command, plan *ir.Plan, planName, in string) (*
 	if err != nil {
 		from, to = 0, 0 // "0:0": a plan without a loop
 	}
-	c, err := compiler.Analyse(cmd.Context(), t, compiler.Options{From: from, To: to, OnePass: plan.Get("one-pass") == "true"})
+	c, err := compiler.Analyse(cmd.Context(), t, compiler.Options{From: from, To: to, OnePass: plan.Get("one-pass") == "true", Keep: plan.Get("kept")})
 	if err != nil {
 		return nil, nil, named(in, err)
 	}

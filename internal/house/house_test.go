@@ -20,7 +20,9 @@ var allowed = map[string][]string{
 	"ir":                     {},
 	"profile":                {"ir"},
 	"heuristics":             {"ir"},
-	"compiler":               {"ir", "heuristics"},
+	"compiler":               {"ir", "heuristics", "solver", "runtime/model"},
+	"solver":                 {"ir", "solver/sat"},
+	"solver/sat":             {},
 	"runtime":                {"runtime/model"},
 	"runtime/model":          {},
 	"runtime/model/plantest": {"runtime/model", "ir"},
@@ -34,6 +36,7 @@ var allowed = map[string][]string{
 var only = map[string][]string{
 	"C":                                  {"runtime"},
 	"github.com/NVIDIA/go-nvml/pkg/nvml": {"cmd/stweaver"},
+	"github.com/go-air/gini":             {"solver/sat"},
 }
 
 // stdOnly are packages whose non-test files import nothing but the standard library.

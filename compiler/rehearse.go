@@ -1,0 +1,142 @@
+package compiler
+
+import (
+	"context"
+	"fmt"
+
+	"stweaver/ir"
+	"stweaver/runtime/model"
+)
+
+// A plan is judged before it is shipped. The rehearsal runs the recorded iterations, in their
+// recorded order, through the runtime's model: once with the plan, once with the heap alone.
+// A plan for a program whose sizes vary can lose: what is planned lies in the arena whether it is
+// in use or not, and what varies goes to the heap beside it. Then the plan shrinks to what lives for
+// the whole run, which costs nothing; all else becomes dynamic, and the report says so.
+//
+//	full plan     | arena: static part, at its own peak    | heap: the rest, at its own peak |
+//	shrunk plan   | arena: whole-run part | heap: everything else, at the peak of the sum |
+//
+// The rehearsal needs no marks: it must hold for programs that set none.
+
+// Rehearsal is what it showed, in bytes reserved at the peak.
+type Rehearsal struct {
+	Plan   ir.Bytes `json:"plan_bytes"`
+	Heap   ir.Bytes `json:"heap_bytes"`
+	Live   ir.Bytes `json:"live_bytes"`             // peak allocated: nothing can reserve less
+	Shrunk ir.Bytes `json:"shrunk_bytes,omitempty"` // of the plan that was shrunk, where it was
+	Holds  string   `json:"holds"`                  // "all", or "persistent": what the plan holds
+}
+
+// Kept is what the plan that was kept reserves, with the heap beside it.
+func (r *Rehearsal) Kept() ir.Bytes {
+	if r.Holds == keepPersistent {
+		return r.Shrunk
+	}
+	return r.Plan
+}
+
+// keepAll and keepPersistent are the values of Options.Keep and of the plan's Info.
+const (
+	keepAll        = "all"
+	keepPersistent = "persistent"
+)
+
+// rehearsalPage is what memory is counted in: the finest, so that pages do not decide.
+const rehearsalPage = 512
+
+// runRehearse judges the plan and shrinks it where the heap alone is better. It is skipped where
+// the plan cannot lose: everything is planned, within a hundredth of the bound.
+func (c *Compiled) runRehearse(ctx context.Context) error {
+	dynamic := false
+	for k := range c.Problem.Entries {
+		dynamic = dynamic || c.Problem.Entries[k].Kind == ir.Dynamic
+	}
+	if c.options.Keep != "" || !dynamic && c.Layout.Peak-c.Bound() <= c.Bound()/100 {
+		return nil
+	}
+	w, err := c.recorded()
+	if err != nil {
+		return err
+	}
+	r := &Rehearsal{Holds: keepAll}
+	r.Plan, r.Live = c.rehearse(w, c.Plan)
+	r.Heap, _ = c.rehearse(w, nil)
+	c.Rehearsal = r
+	if r.Plan <= r.Heap {
+		return nil
+	}
+	full := *c
+	c.options.Keep = keepPersistent
+	for _, run := range []func(*Compiled, context.Context) error{(*Compiled).runLower, (*Compiled).runPack, (*Compiled).runVerify} {
+		if err := run(c, ctx); err != nil {
+			return err
+		}
+	}
+	if w, err = c.recorded(); err != nil {
+		return err
+	}
+	if r.Shrunk, _ = c.rehearse(w, c.Plan); r.Shrunk >= r.Plan {
+		*c = full
+		c.Notes = append(c.Notes, fmt.Sprintf("in rehearsal the heap alone reserves %s, the plan %s", Size(r.Heap), Size(r.Plan)))
+		return nil
+	}
+	r.Holds = keepPersistent
+	c.Notes = append(c.Notes, fmt.Sprintf("sizes vary too much for a full plan: it would reserve %s where the heap alone takes %s; only what lives for the whole run is planned (%s in rehearsal)",
+		Size(r.Plan), Size(r.Heap), Size(r.Shrunk)))
+	return nil
+}
+
+// recorded is the workload of the recording itself: each steady iteration once.
+func (c *Compiled) recorded() (*Workload, error) {
+	n := 1
+	if c.template != nil {
+		n = len(c.template.Windows)
+	}
+	return c.Workload(WorkloadOptions{Iterations: n})
+}
+
+// rehearse runs w through the model with plan, nil for the heap alone.
+func (c *Compiled) rehearse(w *Workload, plan *ir.Plan) (reserved, live ir.Bytes) {
+	var p *model.Plan
+	if plan != nil {
+		p = ModelPlan(plan)
+	}
+	a, err := model.New(p, model.Options{Granularity: rehearsalPage, HeapBytes: 1 << 40})
+	if err != nil {
+		panic(fmt.Sprintf("BUG: rehearsal: %v", err))
+	}
+	at := make([]model.Addr, w.Requests)
+	has := make([]bool, w.Requests)
+	for k := range w.Events {
+		switch ev := &w.Events[k]; ev.Kind {
+		case ir.EvAlloc:
+			at[ev.ID], has[ev.ID] = a.Malloc(uint64(ev.Size), c.Trace.Streams[ev.Stream])
+		case ir.EvFree:
+			if has[ev.ID] {
+				a.Free(at[ev.ID])
+			}
+		}
+	}
+	s := a.Stats()
+	return ir.Bytes(s.PeakReservedBytes), ir.Bytes(s.PeakLiveBytes)
+}
+
+// ModelPlan writes a plan in the words of the runtime's model.
+func ModelPlan(p *ir.Plan) *model.Plan {
+	m := &model.Plan{LoopStart: p.LoopStart, Arena: uint64(p.Arena)}
+	for _, s := range p.Slots {
+		m.Slots = append(m.Slots, model.Slot{Lo: uint32(s.Lo / model.Unit), Hi: uint32(s.Hi / model.Unit),
+			Stream: uint16(s.Stream), Flags: model.SlotFlags(s.Flags)})
+	}
+	for _, e := range p.Entries {
+		m.Entries = append(m.Entries, model.Entry{Slot: e.Slot, Life: e.Life, Firm: e.Firm, NfMin: e.NfMin, NfMax: e.NfMax})
+	}
+	for _, s := range p.Streams {
+		m.Streams = append(m.Streams, model.Stream{Handle: s.Handle, Begin: uint64(s.Begin), End: uint64(s.End)})
+	}
+	for _, k := range p.Marks {
+		m.Marks = append(m.Marks, model.Mark{Entry: k.Entry, Kind: model.MarkKind(k.Kind), Value: k.Value, Name: k.Name})
+	}
+	return m
+}
