@@ -93,7 +93,8 @@ func (c *Compiled) runVerify(context.Context) error {
 	if v := ir.Verify(c.Problem, &c.options.Rules, c.Layout); len(v) > 0 {
 		panic(fmt.Sprintf("BUG: the layout is invalid: %v", v[0]))
 	}
-	c.Plan = ir.NewPlan(c.Problem, c.Layout, c.Streams)
+	lists, listOf := future(c.Problem, c.Layout)
+	c.Plan = ir.NewPlan(c.Problem, c.Layout, c.Streams, lists, listOf)
 	placed, v, err := c.VerifyEvents(c.Plan)
 	if err != nil {
 		return err

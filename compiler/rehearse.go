@@ -127,7 +127,14 @@ func ModelPlan(p *ir.Plan) *model.Plan {
 	m := &model.Plan{LoopStart: p.LoopStart, Arena: uint64(p.Arena)}
 	for _, s := range p.Slots {
 		m.Slots = append(m.Slots, model.Slot{Lo: uint32(s.Lo / model.Unit), Hi: uint32(s.Hi / model.Unit),
-			Stream: uint16(s.Stream), Flags: model.SlotFlags(s.Flags)})
+			Stream: uint16(s.Stream), Flags: model.SlotFlags(s.Flags), List: s.List})
+	}
+	for _, l := range p.Needs {
+		list := [][2]uint32{}
+		for _, r := range l {
+			list = append(list, [2]uint32{uint32(r.Begin / model.Unit), uint32(r.End / model.Unit)})
+		}
+		m.Needs = append(m.Needs, list)
 	}
 	for _, e := range p.Entries {
 		m.Entries = append(m.Entries, model.Entry{Slot: e.Slot, Life: e.Life, Firm: e.Firm, NfMin: e.NfMin, NfMax: e.NfMax})

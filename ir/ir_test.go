@@ -19,7 +19,7 @@ func TestRecordSizes(t *testing.T) {
 		size uintptr
 	}{
 		{ir.Request{}, 48}, {ir.Mark{}, 24}, {ir.Buffer{}, 48}, {ir.Entry{}, 40}, {ir.EntryMark{}, 24},
-		{ir.Event{}, 40}, {ir.Slot{}, 24}, {ir.PlanEntry{}, 12}, {ir.PlanMark{}, 24}, {ir.PlanStream{}, 24},
+		{ir.Event{}, 40}, {ir.Slot{}, 32}, {ir.PlanEntry{}, 12}, {ir.PlanMark{}, 24}, {ir.PlanStream{}, 24},
 	} {
 		typ := reflect.TypeOf(c.v)
 		if typ.Size() != c.size {

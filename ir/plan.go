@@ -3,6 +3,7 @@ package ir
 import (
 	"fmt"
 	"hash/fnv"
+	"math/bits"
 )
 
 // Plan is what the runtime executes: the expected requests and the place of each. It
@@ -17,7 +18,8 @@ type Plan struct {
 	Entries   []PlanEntry
 	Streams   []PlanStream
 	Marks     []PlanMark
-	Info      []Fact // provenance for people, in file order
+	Needs     [][]NeedRange // lists of arena ranges
+	Info      []Fact        // provenance for people, in file order
 }
 
 // Slot is what an entry expects and where it goes. Planned: Lo is the offset and Hi the
@@ -26,7 +28,12 @@ type Slot struct {
 	Lo, Hi int64
 	Stream StreamID
 	Flags  SlotFlags
+	List   uint32 // not planned: 1 + its list in Plan.Needs, or 0
 }
+
+// NeedRange is a part of the arena, half-open, that planned requests start to use before a dynamic
+// request usually dies.
+type NeedRange struct{ Begin, End Offset }
 
 // SlotFlags are STW_SLOT_* of the plan file.
 type SlotFlags uint16
@@ -84,10 +91,10 @@ func (p *Plan) Get(key string) string {
 }
 
 // NewPlan lowers a verified layout to a plan. streams[s] is the part of the arena that
-// stream s has to itself. Equal slots are stored once, in order of first use. The caller
+// stream s has to itself; listOf[k] is 1 + the list in needs of entry k, or 0 (nil: all 0). Equal slots are stored once, in order of first use. The caller
 // adds Profile, Capacity, Bound and Info.
-func NewPlan(p *Problem, l *Layout, streams []PlanStream) *Plan {
-	plan := &Plan{Arena: l.Peak, LoopStart: uint32(p.L0), Streams: streams}
+func NewPlan(p *Problem, l *Layout, streams []PlanStream, needs [][]NeedRange, listOf []uint32) *Plan {
+	plan := &Plan{Arena: l.Peak, LoopStart: uint32(p.L0), Streams: streams, Needs: needs}
 	index := make(map[Slot]uint32)
 	plan.Entries = make([]PlanEntry, len(p.Entries))
 	for k := range p.Entries {
@@ -95,6 +102,11 @@ func NewPlan(p *Problem, l *Layout, streams []PlanStream) *Plan {
 		s := Slot{Lo: int64(e.MinSize), Hi: int64(e.MaxSize), Stream: e.Stream}
 		if e.Buffer != NoBuffer {
 			s.Lo, s.Hi, s.Flags = int64(l.Offsets[e.Buffer]), int64(e.MaxSize), SlotPlanned
+		} else {
+			s.Lo, s.Hi = coarse(s.Lo, s.Hi)
+			if listOf != nil {
+				s.List = listOf[k]
+			}
 		}
 		if e.Flags&Optional != 0 {
 			s.Flags |= SlotOptional
@@ -116,6 +128,19 @@ func NewPlan(p *Problem, l *Layout, streams []PlanStream) *Plan {
 		plan.Marks = append(plan.Marks, pm)
 	}
 	return plan
+}
+
+// coarse widens a range of sizes to three significant bits: what was seen is a sample, and entries
+// whose samples are about the same share a slot. One size stays itself.
+func coarse(lo, hi int64) (int64, int64) {
+	if lo == hi {
+		return lo, hi
+	}
+	step := func(n int64) int64 {
+		return max(int64(Align), int64(1)<<max(bits.Len64(uint64(n))-3, 0))
+	}
+	down, up := step(lo), step(hi)
+	return max(lo/down*down, int64(Align)), (hi + up - 1) / up * up
 }
 
 // LayoutOf reads back from a plan where it puts the buffers of p. It fails where plan and

@@ -23,7 +23,7 @@ const (
 	streamSize = 24
 	markSize   = 24
 
-	sectSlots, sectEntries, sectStreams, sectMarks, sectInfo = 1, 2, 3, 4, 5
+	sectSlots, sectEntries, sectStreams, sectMarks, sectInfo, sectNeeds = 1, 2, 3, 4, 5, 6
 
 	crcAt       = 24
 	optionalBit = 1
@@ -85,7 +85,7 @@ func EncodePlan(p *Plan) ([]byte, error) {
 		}
 		slots = le.AppendUint32(slots, lo)
 		slots = le.AppendUint32(slots, hi)
-		slots = le.AppendUint32(slots, 0)
+		slots = le.AppendUint32(slots, s.List)
 		slots = le.AppendUint16(slots, uint16(s.Stream))
 		slots = le.AppendUint16(slots, uint16(s.Flags))
 	}
@@ -119,6 +119,9 @@ func EncodePlan(p *Plan) ([]byte, error) {
 		{sectSlots, 0, slots}, {sectEntries, 0, entries}, {sectStreams, 0, streams}, {sectMarks, 0, marks},
 		{sectInfo, optionalBit, []byte(info.String())},
 	}
+	if len(p.Needs) > 0 {
+		sections = append(sections, section{sectNeeds, optionalBit, encodeNeeds(p.Needs)})
+	}
 	at := uint64(headerSize + sectSize*len(sections))
 	out := make([]byte, at)
 	for i, s := range sections {
@@ -150,6 +153,25 @@ func EncodePlan(p *Plan) ([]byte, error) {
 	le.PutUint32(out[108:], uint32(len(p.Marks)))
 	le.PutUint32(out[crcAt:], crc32.Checksum(out, castagnoli))
 	return out, nil
+}
+
+// encodeNeeds writes the lists as STW_SECTION_NEEDS has them.
+func encodeNeeds(lists [][]NeedRange) []byte {
+	le := binary.LittleEndian
+	out := le.AppendUint32(nil, uint32(len(lists)))
+	start := uint32(0)
+	for _, l := range lists {
+		out = le.AppendUint32(out, start)
+		start += uint32(len(l))
+	}
+	out = le.AppendUint32(out, start)
+	for _, l := range lists {
+		for _, r := range l {
+			out = le.AppendUint32(out, uint32(Bytes(r.Begin)/Align))
+			out = le.AppendUint32(out, uint32(Bytes(r.End)/Align))
+		}
+	}
+	return out
 }
 
 // StepBytes is what the entries and slots of the step cost in an encoded plan, in bytes:

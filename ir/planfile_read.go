@@ -10,7 +10,7 @@ import (
 
 // Reading a plan file. Rule Fn is rule Pn of runtime/plan_load.c: the two readers check the same
 // things in the same order, and a test holds their verdicts against each other on damaged files.
-// F33 and F34 are this reader's alone: they concern what only people and tools look at.
+// F40 and F41 are this reader's alone: they concern what only people and tools look at.
 
 // maxRange is the end of the addresses a plan can hold, in bytes: 2^32 units.
 const maxRange = 1 << 41
@@ -19,7 +19,7 @@ const maxRange = 1 << 41
 func DecodePlan(data []byte) (*Plan, error) {
 	d := &planDecoder{data: data}
 	p := &Plan{}
-	for _, step := range []func(*Plan){d.header, d.sections, d.streams, d.slots, d.entries, d.marks, d.people} {
+	for _, step := range []func(*Plan){d.header, d.sections, d.streams, d.needs, d.slots, d.entries, d.marks, d.people} {
 		step(p)
 		if d.err != nil {
 			return nil, d.err
@@ -33,7 +33,7 @@ type planDecoder struct {
 	err                                *PlanError
 	strict                             bool // unused bytes must be zero: our own minor
 	nStreams, nSlots, nEntries, nMarks uint32
-	section                            [sectInfo + 1]planSection // by kind
+	section                            [sectNeeds + 1]planSection // by kind
 }
 
 type planSection struct {
@@ -141,7 +141,7 @@ func (d *planDecoder) sections(*Plan) {
 		d.gap(end, off)
 		end = off + size
 		switch {
-		case kind == 0 || kind > sectInfo:
+		case kind == 0 || kind > sectNeeds:
 			if flags&optionalBit == 0 {
 				d.fail(18, at, "unknown section %d: a newer program wrote this plan", kind)
 			}
@@ -191,17 +191,56 @@ func (d *planDecoder) streams(p *Plan) {
 	}
 }
 
+// needs reads the lists of STW_SECTION_NEEDS.
+func (d *planDecoder) needs(p *Plan) {
+	s := d.section[sectNeeds]
+	if !s.has {
+		return
+	}
+	word := func(i uint64) uint32 { return binary.LittleEndian.Uint32(s.data[4*i:]) }
+	words, n := uint64(len(s.data)/4), uint64(0)
+	if words > 0 {
+		n = uint64(word(0))
+	}
+	if len(s.data)%4 != 0 || n+2 > words {
+		d.fail(33, s.at, "%d lists of needs in %d bytes", n, len(s.data))
+		return
+	}
+	for i := range n {
+		if word(1+i) > word(2+i) {
+			d.fail(34, s.at, "list %d of the needs is out of order", i)
+			return
+		}
+	}
+	if word(1) != 0 || words != n+2+2*uint64(word(1+n)) {
+		d.fail(33, s.at, "%d lists of needs in %d bytes", n, len(s.data))
+		return
+	}
+	for i := range n {
+		list, low := []NeedRange{}, uint32(0)
+		for r := uint64(word(1 + i)); r < uint64(word(2+i)); r++ {
+			begin, end := word(n+2+2*r), word(n+3+2*r)
+			if begin < low || begin >= end || Bytes(end)*Align > p.Arena {
+				d.fail(34, s.at, "list %d of the needs is out of order or leaves the arena", i)
+				return
+			}
+			list, low = append(list, NeedRange{Offset(begin) * Offset(Align), Offset(end) * Offset(Align)}), end
+		}
+		p.Needs = append(p.Needs, list)
+	}
+}
+
 func (d *planDecoder) slots(p *Plan) {
 	le, s := binary.LittleEndian, d.section[sectSlots]
 	for i := int64(0); i < int64(len(s.data)) && d.err == nil; i += slotSize {
 		b := s.data[i:]
 		lo, hi := le.Uint32(b), le.Uint32(b[4:])
-		sl := Slot{int64(lo) * int64(Align), int64(hi) * int64(Align), StreamID(le.Uint16(b[12:])), SlotFlags(le.Uint16(b[14:]))}
+		sl := Slot{int64(lo) * int64(Align), int64(hi) * int64(Align), StreamID(le.Uint16(b[12:])), SlotFlags(le.Uint16(b[14:])), le.Uint32(b[8:])}
 		planned := sl.Flags&SlotPlanned != 0
 		switch {
 		case int(sl.Stream) >= len(p.Streams):
 			d.fail(23, s.at+i, "a slot on stream %d of %d", sl.Stream, len(p.Streams))
-		case d.strict && (le.Uint32(b[8:]) != 0 || sl.Flags&^(SlotPlanned|SlotOptional) != 0):
+		case d.strict && (planned && sl.List != 0 || sl.Flags&^(SlotPlanned|SlotOptional) != 0):
 			d.fail(24, s.at+i, "a slot has unknown flags or unused bytes that are not zero")
 		case planned && hi == 0:
 			d.fail(25, s.at+i, "a planned slot has no size")
@@ -209,6 +248,8 @@ func (d *planDecoder) slots(p *Plan) {
 			d.fail(26, s.at+i, "a slot at [%d, %d) outside its stream's range", sl.Lo, sl.Lo+sl.Hi)
 		case !planned && lo > hi:
 			d.fail(27, s.at+i, "a dynamic slot of %d to %d bytes", sl.Lo, sl.Hi)
+		case !planned && sl.List > uint32(len(p.Needs)):
+			d.fail(35, s.at+i, "a slot names list %d of %d", sl.List, len(p.Needs))
 		}
 		p.Slots = append(p.Slots, sl)
 	}
@@ -255,18 +296,18 @@ func (d *planDecoder) marks(p *Plan) {
 func (d *planDecoder) people(p *Plan) {
 	s := d.section[sectInfo]
 	if !utf8.Valid(s.data) {
-		d.fail(33, s.at, "the provenance is not text")
+		d.fail(40, s.at, "the provenance is not text")
 		return
 	}
 	for line := range strings.Lines(string(s.data)) {
 		key, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), ": ")
 		if !ok {
-			d.fail(33, s.at, "a line of the provenance is not \"key: value\"")
+			d.fail(40, s.at, "a line of the provenance is not \"key: value\"")
 			return
 		}
 		p.Info = append(p.Info, Fact{key, value})
 	}
 	if p.Capacity < 0 || p.Capacity > MaxSize || p.Bound < 0 || p.Bound > MaxSize {
-		d.fail(34, 64, "an absurd capacity or bound")
+		d.fail(41, 64, "an absurd capacity or bound")
 	}
 }

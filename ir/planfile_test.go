@@ -16,7 +16,15 @@ import (
 func drawPlan(t *rapid.T) *ir.Plan {
 	p := drawProblem(t)
 	l, streams := stack(p)
-	plan := ir.NewPlan(p, l, streams)
+	var needs [][]ir.NeedRange
+	listOf := make([]uint32, len(p.Entries))
+	if l.Peak >= 4*ir.Align {
+		needs = [][]ir.NeedRange{{{Begin: 0, End: 512}}, {{Begin: 512, End: 1024}, {Begin: 1024, End: 2048}}}
+		for k := range listOf {
+			listOf[k] = uint32(k % 3)
+		}
+	}
+	plan := ir.NewPlan(p, l, streams, needs, listOf)
 	plan.Profile[3] = 7
 	plan.Bound, _ = p.LivePeak()
 	plan.Info = []ir.Fact{{Key: "version", Value: "1"}, {Key: "note", Value: "two words: and a colon"}}
@@ -48,7 +56,7 @@ func TestLayoutOf(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := drawProblem(t)
 		l, streams := stack(p)
-		plan := ir.NewPlan(p, l, streams)
+		plan := ir.NewPlan(p, l, streams, nil, nil)
 		got, err := plan.LayoutOf(p)
 		if err != nil {
 			t.Fatal(err)
@@ -72,11 +80,12 @@ func TestLayoutOf(t *testing.T) {
 func smallPlan(t testing.TB) (*ir.Plan, []byte) {
 	plan := &ir.Plan{
 		Arena: 4096, Bound: 4096, Capacity: 1 << 30, LoopStart: 1,
-		Slots:   []ir.Slot{{Lo: 0, Hi: 2048, Flags: ir.SlotPlanned}, {Lo: 512, Hi: 1024, Stream: 1}, {Lo: 2048, Hi: 512, Stream: 1, Flags: ir.SlotPlanned}},
+		Slots:   []ir.Slot{{Lo: 0, Hi: 2048, Flags: ir.SlotPlanned}, {Lo: 512, Hi: 1024, Stream: 1, List: 2}, {Lo: 2048, Hi: 512, Stream: 1, Flags: ir.SlotPlanned}},
 		Entries: []ir.PlanEntry{{Slot: 0, Life: 3, NfMin: 0, NfMax: 1, Firm: true}, {Slot: 1, Life: 1, NfMin: 3, NfMax: 3}, {Slot: 2, Life: ir.MaxLife}},
 		Streams: []ir.PlanStream{{Handle: 0, Begin: 0, End: 2048}, {Handle: 9, Begin: 2048, End: 4096}},
 		Marks:   []ir.PlanMark{{Entry: 1, Kind: ir.MarkIteration, Value: 1}, {Entry: 3, Kind: ir.MarkPhase, Name: ir.HashName("F")}},
 		Info:    []ir.Fact{{Key: "a", Value: "b"}},
+		Needs:   [][]ir.NeedRange{{}, {{Begin: 512, End: 1024}, {Begin: 2048, End: 4096}}},
 	}
 	data, err := ir.EncodePlan(plan)
 	if err != nil {
@@ -120,7 +129,7 @@ func TestDecodePlanRefuses(t *testing.T) {
 		{"F15", func(d []byte) []byte { le.PutUint32(section(d, 1)[4:], 2); return seal(d) }},
 		{"F16", func(d []byte) []byte { le.PutUint64(section(d, 1)[8:], 1<<60); return seal(d) }},
 		{"F16", func(d []byte) []byte { le.PutUint64(section(d, 1)[8:], 8); return seal(d) }},
-		{"F17", func(d []byte) []byte { d[len(d)-1] = 1; return seal(d) }},
+		{"F17", func(d []byte) []byte { body(d, 4)[5] = 1; return seal(d) }},
 		{"F18", func(d []byte) []byte { le.PutUint32(section(d, 1), 77); return seal(d) }},
 		{"F19", func(d []byte) []byte { le.PutUint32(section(d, 1), 1); return seal(d) }},
 		{"F20", func(d []byte) []byte { le.PutUint32(d[100:], 2); return seal(d) }},
@@ -132,15 +141,20 @@ func TestDecodePlanRefuses(t *testing.T) {
 		{"F24", func(d []byte) []byte { le.PutUint16(body(d, 0)[14:], 0x81); return seal(d) }},
 		{"F25", func(d []byte) []byte { le.PutUint32(body(d, 0)[4:], 0); return seal(d) }},
 		{"F26", func(d []byte) []byte { le.PutUint32(body(d, 0)[4:], 5); return seal(d) }},
+		{"F33", func(d []byte) []byte { le.PutUint32(body(d, 5), 9); return seal(d) }},
+		{"F33", func(d []byte) []byte { le.PutUint32(body(d, 5)[12:], 1); return seal(d) }},
+		{"F34", func(d []byte) []byte { le.PutUint32(body(d, 5)[8:], 7); return seal(d) }},
+		{"F34", func(d []byte) []byte { le.PutUint32(body(d, 5)[20:], 99); return seal(d) }},
+		{"F35", func(d []byte) []byte { le.PutUint32(body(d, 0)[16+8:], 3); return seal(d) }},
 		{"F27", func(d []byte) []byte { le.PutUint32(body(d, 0)[16:], 9); return seal(d) }},
 		{"F28", func(d []byte) []byte { le.PutUint32(body(d, 1), 3); return seal(d) }},
 		{"F29", func(d []byte) []byte { le.PutUint32(body(d, 1)[4:], 3<<28); return seal(d) }},
 		{"F30", func(d []byte) []byte { le.PutUint32(body(d, 3), 4); return seal(d) }},
 		{"F31", func(d []byte) []byte { le.PutUint32(body(d, 3)[4:], 3); return seal(d) }},
 		{"F32", func(d []byte) []byte { body(d, 3)[16] = 1; return seal(d) }},
-		{"F33", func(d []byte) []byte { body(d, 4)[0] = 0xff; return seal(d) }},
-		{"F33", func(d []byte) []byte { body(d, 4)[1] = ';'; return seal(d) }},
-		{"F34", func(d []byte) []byte { le.PutUint64(d[64:], 1<<63); return seal(d) }},
+		{"F40", func(d []byte) []byte { body(d, 4)[0] = 0xff; return seal(d) }},
+		{"F40", func(d []byte) []byte { body(d, 4)[1] = ';'; return seal(d) }},
+		{"F41", func(d []byte) []byte { le.PutUint64(d[64:], 1<<63); return seal(d) }},
 	} {
 		_, err := ir.DecodePlan(c.edit(bytes.Clone(good)))
 		var pe *ir.PlanError

@@ -87,7 +87,14 @@ func (p *Plan) WriteText(w io.Writer) error {
 		fmt.Fprintf(b, "range %d %#x [%d,%d)\n", i, s.Handle, s.Begin, s.End)
 	}
 	for i, s := range p.Slots {
-		fmt.Fprintf(b, "slot %d lo=%d hi=%d stream=%d flags=%d\n", i, s.Lo, s.Hi, s.Stream, s.Flags)
+		fmt.Fprintf(b, "slot %d lo=%d hi=%d stream=%d flags=%d list=%d\n", i, s.Lo, s.Hi, s.Stream, s.Flags, s.List)
+	}
+	for i, l := range p.Needs {
+		fmt.Fprintf(b, "needs %d", i)
+		for _, r := range l {
+			fmt.Fprintf(b, " [%d,%d)", r.Begin, r.End)
+		}
+		fmt.Fprintln(b)
 	}
 	for i, e := range p.Entries {
 		fmt.Fprintf(b, "entry %d slot=%d life=%d firm=%t nf=%d..%d\n", i, e.Slot, e.Life, e.Firm, e.NfMin, e.NfMax)

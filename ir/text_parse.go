@@ -353,7 +353,15 @@ func (p *textParser) plan(verb string) {
 	case "slot":
 		f.index(len(q.Slots))
 		q.Slots = append(q.Slots, Slot{f.int("lo", 0, max63), f.int("hi", 0, max63),
-			StreamID(f.int("stream", 0, max32)), SlotFlags(f.int("flags", 0, 1<<16-1))})
+			StreamID(f.int("stream", 0, max32)), SlotFlags(f.int("flags", 0, 1<<16-1)), uint32(f.int("list", 0, max32))})
+	case "needs":
+		f.index(len(q.Needs))
+		list := []NeedRange{}
+		for len(f.words) > 0 && f.err == nil {
+			a, b := f.interval(f.word())
+			list = append(list, NeedRange{Offset(a), Offset(b)})
+		}
+		q.Needs = append(q.Needs, list)
 	case "entry":
 		f.index(len(q.Entries))
 		e := PlanEntry{Slot: uint32(f.int("slot", 0, max32)), Life: uint32(f.int("life", 0, MaxLife)), Firm: f.bool("firm")}

@@ -53,7 +53,7 @@ func load(plan []byte) error {
 // mutation would get beyond it.
 func FuzzLoad(f *testing.F) {
 	for seed := range uint64(8) {
-		c := plantest.New(plantest.Seeded(seed), plantest.Config{Entries: 12, Streams: 3})
+		c := plantest.New(plantest.Seeded(seed), plantest.Config{Entries: 12, Streams: 3, Guests: true})
 		f.Add(plantest.Encode(c.Plan), true)
 	}
 	f.Add([]byte{}, false)

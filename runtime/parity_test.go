@@ -212,7 +212,7 @@ func closeTwin(w *twin) {
 func TestParityInSync(t *testing.T) {
 	for seed := range plantest.Seeds(*seeds) {
 		src := plantest.Seeded(seed)
-		c := plantest.New(src, plantest.Config{Entries: 80, Streams: 3})
+		c := plantest.New(src, plantest.Config{Entries: 80, Streams: 3, Guests: seed%2 == 0})
 		s := c.Script(src, 3, seed%2 == 0)
 		w, err := newTwin(c.Plan, stwrt.Options{Granularity: 4096, HeapBytes: 1 << 30})
 		if err == nil {
@@ -251,6 +251,7 @@ var counters = []struct {
 	{"hits", func(s *model.Stats) uint64 { return s.Hits }},
 	{"conflicts", func(s *model.Stats) uint64 { return s.Conflicts }},
 	{"too large", func(s *model.Stats) uint64 { return s.TooLarge }},
+	{"guests", func(s *model.Stats) uint64 { return s.Guests }},
 	{"dynamic", func(s *model.Stats) uint64 { return s.Dynamic }},
 	{"unknown", func(s *model.Stats) uint64 { return s.Unknown }},
 	{"slow", func(s *model.Stats) uint64 { return s.Slow }},
@@ -282,7 +283,7 @@ func (r reached) need(t *testing.T, except ...string) {
 }
 
 func playDiverged(src plantest.Source, entries int, sum reached) error {
-	c := plantest.New(src, plantest.Config{Entries: entries, Streams: 3})
+	c := plantest.New(src, plantest.Config{Entries: entries, Streams: 3, Guests: src(2) == 0})
 	s, err := model.Diverge(c.Script(src, 2+src(3), src(2) == 0), randomSpec(src), uint64(src(1<<30)))
 	if err != nil {
 		return err
@@ -345,7 +346,7 @@ func TestParityLost(t *testing.T) {
 	sum := make(reached)
 	for seed := range plantest.Seeds(*seeds / 20) {
 		src := plantest.Seeded(seed)
-		c := plantest.New(src, plantest.Config{Entries: 1600, Streams: 3, Static: src(2) == 0})
+		c := plantest.New(src, plantest.Config{Entries: 1600, Streams: 3, Static: src(2) == 0, Guests: true})
 		s := c.Script(src, 2, src(4) == 0)
 		var streams []uint64
 		for _, op := range s.Ops {

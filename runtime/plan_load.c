@@ -24,7 +24,7 @@ typedef enum {
     P_N_SLOTS, P_LOOP_START, P_ARENA, P_RESERVED, P_TABLE, P_SECTION_FLAGS, P_SECTION_PLACE, P_GAP,
     P_SECTION_UNKNOWN, P_SECTION_TWICE, P_SECTION_SIZE, P_STREAM_RANGE, P_STREAM_OVERLAP, P_SLOT_STREAM,
     P_SLOT_UNUSED, P_SLOT_EMPTY, P_SLOT_PLACE, P_SLOT_SIZES, P_ENTRY_SLOT, P_ENTRY_NF, P_MARK_ORDER,
-    P_MARK_KIND, P_MARK_UNUSED,
+    P_MARK_KIND, P_MARK_UNUSED, P_NEEDS_SIZE, P_NEEDS_RANGE, P_SLOT_LIST,
 } rule;
 
 static const struct {
@@ -62,6 +62,9 @@ static const struct {
     [P_MARK_ORDER] = {"a mark is out of order or after the last entry", "mark"},
     [P_MARK_KIND] = {"a mark is of an unknown kind", "mark"},
     [P_MARK_UNUSED] = {"a mark has a field set that its kind does not use", "mark"},
+    [P_NEEDS_SIZE] = {"the needs do not have the size that their lists ask for", "lists"},
+    [P_NEEDS_RANGE] = {"a list of needs is out of order or leaves the arena", "list"},
+    [P_SLOT_LIST] = {"a slot names a list of needs that is not there", "slot"},
 };
 
 typedef struct {
@@ -69,7 +72,8 @@ typedef struct {
     const uint8_t *file;
     uint64_t bytes;
     stw_plan_header header;
-    const void *section[STW_SECTION_INFO + 1]; /* by kind; NULL where absent */
+    const void *section[STW_SECTION_NEEDS + 1]; /* by kind; NULL where absent */
+    uint64_t needs_bytes;
     bool strict;                               /* unused bytes must be zero: our own minor */
     char *err;
     size_t err_bytes;
@@ -170,7 +174,7 @@ static stw_status check_sections(loader *l)
         [STW_SECTION_STREAMS] = h->n_streams * (uint64_t)sizeof(stw_plan_stream),
         [STW_SECTION_MARKS] = h->n_marks * (uint64_t)sizeof(stw_plan_mark),
     };
-    uint64_t got[STW_SECTION_INFO + 1] = {0}, end = sizeof *h + h->n_sections * (uint64_t)sizeof(stw_plan_section);
+    uint64_t got[STW_SECTION_NEEDS + 1] = {0}, end = sizeof *h + h->n_sections * (uint64_t)sizeof(stw_plan_section);
     if (end > l->bytes)
         return fail(l, P_TABLE, h->n_sections);
     for (uint32_t i = 0; i < h->n_sections; i++) {
@@ -184,7 +188,7 @@ static stw_status check_sections(loader *l)
         if (gap != STW_OK)
             return gap;
         end = s.offset + s.bytes;
-        if (s.kind == 0 || s.kind > STW_SECTION_INFO) {
+        if (s.kind == 0 || s.kind > STW_SECTION_NEEDS) {
             if (!(s.flags & STW_SECTION_OPTIONAL))
                 return fail(l, P_SECTION_UNKNOWN, s.kind);
             continue;
@@ -197,6 +201,7 @@ static stw_status check_sections(loader *l)
     for (uint32_t kind = STW_SECTION_SLOTS; kind < STW_SECTION_INFO; kind++)
         if (got[kind] != want[kind])
             return fail(l, P_SECTION_SIZE, kind);
+    l->needs_bytes = got[STW_SECTION_NEEDS];
     return check_gap(l, end, l->bytes);
 }
 
@@ -246,14 +251,18 @@ static stw_status load_slots(const loader *l, uint64_t *keys, uint64_t *tmp)
     size_t n = 0;
     for (uint32_t i = 0; i < l->header.n_slots; i++) {
         const stw_plan_slot *s = &in[i];
-        out[i] = (stw_slot){s->lo, s->hi, 0, 0, s->stream, s->flags};
+        out[i] = (stw_slot){s->lo, s->hi, 0, 0, s->stream, s->flags, 0};
         if (s->stream >= l->header.n_streams)
             return fail(l, P_SLOT_STREAM, i);
-        if (l->strict && (s->aux != 0 || s->flags & ~(STW_SLOT_PLANNED | STW_SLOT_OPTIONAL)))
+        bool planned = s->flags & STW_SLOT_PLANNED;
+        if (l->strict && ((planned && s->aux != 0) || s->flags & ~(STW_SLOT_PLANNED | STW_SLOT_OPTIONAL)))
             return fail(l, P_SLOT_UNUSED, i);
-        if (!(s->flags & STW_SLOT_PLANNED)) {
+        if (!planned) {
             if (s->lo > s->hi)
                 return fail(l, P_SLOT_SIZES, i);
+            if (s->aux > l->plan->n_lists)
+                return fail(l, P_SLOT_LIST, i);
+            out[i].list = s->aux;
             continue;
         }
         const stw_plan_stream *own = &streams[s->stream];
@@ -269,10 +278,59 @@ static stw_status load_slots(const loader *l, uint64_t *keys, uint64_t *tmp)
     uint32_t atom = 0;
     for (size_t i = 0; i < n; i++) {
         atom += i > 0 && keys[i] >> 32 != keys[i - 1] >> 32;
+        l->plan->bounds[atom] = (uint32_t)(keys[i] >> 32);
         stw_slot *s = &out[(uint32_t)keys[i] / 2];
         *(keys[i] & 1 ? &s->atom_end : &s->atom_begin) = atom;
     }
     l->plan->n_atoms = atom;
+    return STW_OK;
+}
+
+/* Words of NEEDS: the count of lists, their starts, their ranges. */
+static stw_status check_needs(const loader *l)
+{
+    const uint32_t *w = l->section[STW_SECTION_NEEDS];
+    if (!w)
+        return STW_OK;
+    uint64_t words = l->needs_bytes / 4, n = words ? w[0] : 0;
+    if (l->needs_bytes % 4 != 0 || n + 2 > words)
+        return fail(l, P_NEEDS_SIZE, n);
+    const uint32_t *start = w + 1, *range = w + n + 2;
+    for (uint64_t i = 0; i < n; i++)
+        if (start[i] > start[i + 1])
+            return fail(l, P_NEEDS_RANGE, i);
+    if (start[0] != 0 || words != n + 2 + 2 * (uint64_t)start[n])
+        return fail(l, P_NEEDS_SIZE, n);
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t low = 0;
+        for (uint32_t r = start[i]; r < start[i + 1]; r++) {
+            uint32_t begin = range[2 * r], end = range[2 * r + 1];
+            if (begin < low || begin >= end || end > l->header.arena_bytes >> STW_UNIT_SHIFT)
+                return fail(l, P_NEEDS_RANGE, i);
+            low = end;
+        }
+    }
+    l->plan->n_lists = (uint32_t)n;
+    return STW_OK;
+}
+
+/* Bitmaps of the atoms that each list touches. */
+static stw_status load_needs(const loader *l)
+{
+    stw_plan *p = l->plan;
+    p->words = p->n_atoms / 64 + 1;
+    p->needs_mapped_bytes = p->n_lists * (size_t)p->words * sizeof *p->needs + 1;
+    if ((p->needs = stwi_map(p->needs_mapped_bytes)) == NULL)
+        return no_memory(l);
+    const uint32_t *start = (const uint32_t *)l->section[STW_SECTION_NEEDS] + 1, *range = start + p->n_lists + 1;
+    for (uint32_t i = 0; i < p->n_lists && p->n_atoms > 0; i++) {
+        uint64_t *bits = p->needs + (size_t)i * p->words;
+        for (uint32_t r = start[i]; r < start[i + 1]; r++) {
+            uint32_t from = stwi_atom_at(p, (uint64_t)range[2 * r] + 1), to = stwi_atom_at(p, range[2 * r + 1]);
+            for (uint32_t atom = from > 0 ? from - 1 : 0; atom < to && atom < p->n_atoms; atom++)
+                bits[atom >> 6] |= UINT64_C(1) << (atom & 63);
+        }
+    }
     return STW_OK;
 }
 
@@ -315,9 +373,15 @@ stw_status stwi_plan_load(stw_plan *out, const void *bytes, size_t n, char *err,
         uint64_t *keys = stwi_map(keys_bytes);
         out->slots_mapped_bytes = h->n_slots * sizeof *out->slots + 1;
         out->slots = stwi_map(out->slots_mapped_bytes);
-        s = keys && out->slots ? check_streams(&l, keys, keys + room) : no_memory(&l);
+        out->bounds_mapped_bytes = (2 * (size_t)h->n_slots + 1) * sizeof *out->bounds;
+        out->bounds = stwi_map(out->bounds_mapped_bytes);
+        s = keys && out->slots && out->bounds ? check_streams(&l, keys, keys + room) : no_memory(&l);
+        if (s == STW_OK)
+            s = check_needs(&l);
         if (s == STW_OK)
             s = load_slots(&l, keys, keys + room);
+        if (s == STW_OK)
+            s = load_needs(&l);
         stwi_unmap(keys, keys_bytes);
     }
     if (s == STW_OK)
@@ -344,5 +408,7 @@ void stwi_plan_drop(stw_plan *p)
         ASAN_UNPOISON_MEMORY_REGION(p->bytes, p->mapped_bytes);
     stwi_unmap(p->bytes, p->mapped_bytes);
     stwi_unmap(p->slots, p->slots_mapped_bytes);
+    stwi_unmap(p->bounds, p->bounds_mapped_bytes);
+    stwi_unmap(p->needs, p->needs_mapped_bytes);
     *p = (stw_plan){0};
 }

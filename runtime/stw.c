@@ -206,6 +206,19 @@ static __attribute__((noinline)) void *from_heap_locked(stw_allocator *a, stw_st
     return p;
 }
 
+/* A place in idle arena space; NULL: none. */
+static __attribute__((noinline)) void *guest_locked(stw_allocator *a, const stw_stream *s, uint64_t units, uint32_t list, uint32_t vote)
+{
+    uint32_t end, atom = stwi_guest_find_locked(a, &a->plan.streams[s->plan], list, units, &end);
+    if (atom == STW_NO_ENTRY || !stwi_range_take(a->occupied, atom, end))
+        return NULL;
+    void *p = a->arena + ((uint64_t)a->plan.bounds[atom] << STW_UNIT_SHIFT);
+    a->stats.dynamic++;
+    a->stats.guests++;
+    record_locked(a, p, units, STW_GUEST | atom, s, true, vote);
+    return p;
+}
+
 static inline void *malloc_locked(stw_allocator *a, uint64_t units, uint64_t handle)
 {
     stw_stream *s = a->last_stream;
@@ -223,8 +236,10 @@ static inline void *malloc_locked(stw_allocator *a, uint64_t units, uint64_t han
     const stw_plan_entry e = a->entries[entry];
     uint32_t id = e.slot, vote = stwi_vote(&a->match, entry, e.life_nf);
     const stw_slot *slot = &a->slots[id];
-    if (!(slot->flags & STW_SLOT_PLANNED))
-        return from_heap_locked(a, s, units, vote, &a->stats.dynamic);
+    if (!(slot->flags & STW_SLOT_PLANNED)) {
+        void *guest = slot->list != 0 ? guest_locked(a, s, units, slot->list - 1, vote) : NULL;
+        return guest ? guest : from_heap_locked(a, s, units, vote, &a->stats.dynamic);
+    }
     if (units > slot->hi)
         return from_heap_locked(a, s, units, vote, &a->stats.too_large);
     if (!stwi_range_take(a->occupied, slot->atom_begin, slot->atom_end))
@@ -266,7 +281,9 @@ int stw_free(stw_allocator *a, void *p)
         uint64_t bytes = (uint64_t)r->units << STW_UNIT_SHIFT;
         stwi_match_freed(&a->match, r->vote);
         if (r->planned) {
-            stwi_range_give(a->occupied, a->slots[r->ref].atom_begin, a->slots[r->ref].atom_end);
+            uint32_t begin, end;
+            stwi_arena_atoms(a, r, &begin, &end);
+            stwi_range_give(a->occupied, begin, end);
         } else {
             stwi_heap_free_locked(a->streams[r->stream].heap, r->ref);
             a->stats.heap_live_bytes -= bytes;

@@ -7,7 +7,7 @@
  *        |-- planned entry, size fits, range free --> arena base + offset          "hit"
  *        |-- planned entry, range occupied ---------> heap                         "conflict"
  *        |-- planned entry, request too large ------> heap                         "too large"
- *        |-- dynamic entry -------------------------> heap                         "dynamic"
+ *        |-- dynamic entry -------------------------> idle arena, else heap       "dynamic"
  *        `-- no entry ------------------------------> heap                         "unknown"
  *
  * The safety rule: a planned address is handed out only if no live allocation overlaps it,
@@ -69,6 +69,7 @@ typedef struct {
     uint64_t conflicts; /* planned range was occupied */
     uint64_t too_large; /* planned entry, request larger than its slot */
     uint64_t dynamic;   /* matched an entry that has no place */
+    uint64_t guests;    /* of those, put into idle space of the arena */
     uint64_t unknown;   /* matched no entry */
     uint64_t slow;      /* requests that took the matcher's slow path */
     uint64_t resyncs;   /* times the position moved other than to the next entry */

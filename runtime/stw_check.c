@@ -26,7 +26,8 @@ void stw_walk(stw_allocator *a, void (*f)(void *ctx, void *p, size_t size, uint6
     for (uint64_t i = 0; i <= a->live.mask; i++) {
         const stw_rec *r = &a->live.recs[i];
         if (r->units != 0)
-            f(ctx, (void *)(uintptr_t)r->key, (size_t)r->units << STW_UNIT_SHIFT, a->streams[r->stream].handle, r->planned != 0);
+            f(ctx, (void *)(uintptr_t)r->key, (size_t)r->units << STW_UNIT_SHIFT, a->streams[r->stream].handle,
+              r->planned && !(r->ref & STW_GUEST));
     }
     stwi_unlock(&a->lock, owner);
 }
@@ -61,7 +62,16 @@ static const char *check_records(const stw_allocator *a, uint64_t *seen, census 
         if (r->stream >= a->n_streams)
             return "a live allocation has no stream";
         const stw_stream *s = &a->streams[r->stream];
-        if (r->planned) {
+        if (r->planned && r->ref & STW_GUEST) {
+            uint32_t begin, end;
+            stwi_arena_atoms(a, r, &begin, &end);
+            if (s->plan < 0 || begin >= end || end > a->plan.n_atoms ||
+                r->key != (uintptr_t)a->arena + ((uint64_t)a->plan.bounds[begin] << STW_UNIT_SHIFT))
+                return "a guest is not where its record says";
+            if (!stwi_range_take(seen, begin, end))
+                return "two live allocations of the arena overlap";
+            c->atoms += end - begin;
+        } else if (r->planned) {
             const stw_slot *slot = r->ref < a->plan.n_slots ? &a->slots[r->ref] : NULL;
             if (!slot || slot->stream != s->plan || r->units > slot->hi ||
                 r->key != (uintptr_t)a->arena + ((uint64_t)slot->lo << STW_UNIT_SHIFT))

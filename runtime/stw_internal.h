@@ -103,9 +103,9 @@ void stwi_fork_remove(stw_allocator *a);
 typedef struct {
     uint64_t key;
     uint32_t units;  /* 0: this cell is empty */
-    uint32_t ref;    /* planned: slot; heap: block; of a stream: its index */
+    uint32_t ref;    /* planned: slot, or STW_GUEST + first atom; heap: block; of a stream: its index */
     uint32_t stream : 31; /* index in a->streams */
-    uint32_t planned : 1; /* 1: an address of the plan */
+    uint32_t planned : 1; /* 1: in the arena */
     uint32_t vote;   /* of a request that matched a firm entry: the position at which it is freed; else STW_NO_ENTRY */
 } stw_rec;
 
@@ -202,6 +202,7 @@ typedef struct {
     uint32_t lo, hi;                /* units, as in stw_plan_slot */
     uint32_t atom_begin, atom_end;  /* planned: its atoms, half-open */
     uint16_t stream, flags;         /* as in stw_plan_slot */
+    uint32_t list;                  /* dynamic: 1 + its list of needs; 0: none */
 } stw_slot;
 
 typedef struct {
@@ -213,6 +214,10 @@ typedef struct {
     uint64_t arena_bytes;
     uint32_t n_entries, n_slots, n_streams, n_marks;
     uint32_t loop_start, n_atoms;
+    uint32_t n_lists, words;  /* lists of needs; 64-bit words of a bitmap over atoms */
+    uint32_t *bounds;         /* atom i is units [bounds[i], bounds[i + 1]) of the arena */
+    uint64_t *needs;          /* list l: bits of the atoms it names, from word l * words on */
+    size_t bounds_mapped_bytes, needs_mapped_bytes;
     const stw_plan_entry *entries;
     const stw_plan_stream *streams;
     const stw_plan_mark *marks;
@@ -362,6 +367,28 @@ static inline uint32_t stwi_match_locked(stw_allocator *a, uint64_t units, uint1
         }
     }
     return stwi_match_slow_locked(a, units, stream);
+}
+
+/* ---- guests (stw_guest.c): dynamic requests in idle space of the arena ---- */
+
+#define STW_GUEST 0x80000000u /* in stw_rec.ref: slots and atoms are fewer */
+
+/* First atom of the best place for `units` of a plan stream, free and not named by the list;
+ * *end: one past the last atom it would touch. STW_NO_ENTRY: none. */
+uint32_t stwi_guest_find_locked(const stw_allocator *a, const stw_plan_stream *s, uint32_t list, uint64_t units, uint32_t *end);
+/* First atom i with bounds[i] >= unit. */
+uint32_t stwi_atom_at(const stw_plan *p, uint64_t unit);
+
+/* The atoms that a live allocation in the arena covers. */
+static inline void stwi_arena_atoms(const stw_allocator *a, const stw_rec *r, uint32_t *begin, uint32_t *end)
+{
+    if (r->ref & STW_GUEST) {
+        *begin = r->ref & ~STW_GUEST;
+        *end = stwi_atom_at(&a->plan, (uint64_t)a->plan.bounds[*begin] + r->units);
+    } else {
+        *begin = a->slots[r->ref].atom_begin;
+        *end = a->slots[r->ref].atom_end;
+    }
 }
 
 /* ---- ranges of the occupancy bitmap ---- */

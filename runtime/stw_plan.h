@@ -8,7 +8,7 @@
  * (they are room for later minor versions).
  *
  *   +--------+---------------+-------+---------+---------+-------+------------------+
- *   | header | section table | SLOTS | ENTRIES | STREAMS | MARKS | INFO (optional)  |
+ *   | header | section table | SLOTS | ENTRIES | STREAMS | MARKS | INFO, NEEDS (opt.) |
  *   +--------+---------------+-------+---------+---------+-------+------------------+
  *
  * The n-th request. The process issues requests r0, r1, r2, …; the plan expects entries
@@ -84,6 +84,7 @@ enum {
     STW_SECTION_STREAMS = 3, /* n_streams * stw_plan_stream */
     STW_SECTION_MARKS = 4,   /* n_marks  * stw_plan_mark, ordered by entry */
     STW_SECTION_INFO = 5,    /* optional: UTF-8 "key: value" lines, provenance for people */
+    STW_SECTION_NEEDS = 6,   /* optional: lists of arena ranges, below */
 };
 #define STW_SECTION_OPTIONAL 1u
 
@@ -92,7 +93,7 @@ enum {
 typedef struct {
     uint32_t lo;     /* planned: offset in units; dynamic: smallest size seen, in units */
     uint32_t hi;     /* planned: size in units;   dynamic: largest size seen, in units, >= lo */
-    uint32_t aux;    /* zero in version 1.0 */
+    uint32_t aux;    /* planned: zero; dynamic: 1 + its list in NEEDS, or 0: it gets no place in the arena */
     uint16_t stream; /* index in STREAMS */
     uint16_t flags;  /* STW_SLOT_* */
 } stw_plan_slot;
@@ -113,6 +114,11 @@ typedef struct {
     uint64_t handle;
     uint64_t begin, end; /* bytes; half-open; multiples of align; begin == end: nothing planned */
 } stw_plan_stream;
+
+/* NEEDS says which parts of the arena planned requests start to use before a dynamic request
+ * usually dies: it must not be put there. 32-bit words: n lists, then n + 1 starts (in ranges, from
+ * 0, not descending), then the ranges, each {begin, end} in units, half-open: in a list ascending,
+ * apart from each other, inside the arena. */
 
 /* A point of the program's own structure: it comes right before the request of its entry. */
 typedef struct {

@@ -151,6 +151,7 @@ func goStats(s *C.stw_stats) Stats {
 		Conflicts:           uint64(s.conflicts),
 		TooLarge:            uint64(s.too_large),
 		Dynamic:             uint64(s.dynamic),
+		Guests:              uint64(s.guests),
 		Unknown:             uint64(s.unknown),
 		Slow:                uint64(s.slow),
 		Resyncs:             uint64(s.resyncs),

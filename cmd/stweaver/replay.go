@@ -35,6 +35,7 @@ type replayOutput struct {
 	Restarts       uint64   `json:"restarts"`
 	Conflicts      uint64   `json:"conflicts"`
 	Dynamic        uint64   `json:"dynamic"`
+	Guests         uint64   `json:"guests"` // dynamic ones in idle space of the arena
 	Unknown        uint64   `json:"unknown"`
 	Hits           uint64   `json:"hits"` // as the runtime counts: any planned address handed out
 	Overlaps       int      `json:"overlaps"`
@@ -199,7 +200,7 @@ func runWorkload(t *ir.Trace, w *compiler.Workload, plan *ir.Plan, data []byte, 
 	out.NsPerPair, out.BaselineNs = timed.NsPerPair, timed.BaselineNsPerPair
 	st := &r.Stats
 	out.Hits, out.Slow, out.Resyncs, out.Restarts, out.Conflicts = st.Hits, st.Slow, st.Resyncs, st.Restarts, st.Conflicts
-	out.Dynamic, out.Unknown, out.CanaryFaults, out.Failed = st.Dynamic, st.Unknown, r.CanaryFaults, r.Failed
+	out.Dynamic, out.Guests, out.Unknown, out.CanaryFaults, out.Failed = st.Dynamic, st.Guests, st.Unknown, r.CanaryFaults, r.Failed
 	out.FallbackPeak = ir.Bytes(st.HeapPeakBytes)
 	out.PeakAllocated, out.PeakReserved = ir.Bytes(st.PeakLiveBytes), ir.Bytes(st.PeakReservedBytes)
 	if out.PeakReserved > 0 {
@@ -271,7 +272,7 @@ func (a *app) printReplay(o *replayOutput, f *replayFlags) {
 		w.row("hits", fmt.Sprintf("%s of %d static requests at their planned address; %s from the second iteration on",
 			percent(o.HitRate), o.Static, percent(o.SteadyHitRate)))
 		w.row("matcher", fmt.Sprintf("%d resynchronisations, %d restarts, %d requests on the slow path", o.Resyncs, o.Restarts, o.Slow))
-		w.row("fallback", fmt.Sprintf("%d conflicts, %d dynamic, %d unknown; heap peak %s", o.Conflicts, o.Dynamic, o.Unknown, bytesText(o.FallbackPeak)))
+		w.row("fallback", fmt.Sprintf("%d conflicts, %d dynamic (%d in idle arena), %d unknown; heap peak %s", o.Conflicts, o.Dynamic, o.Guests, o.Unknown, bytesText(o.FallbackPeak)))
 	}
 	w.row("safety", fmt.Sprintf("%d overlaps, %d canary faults, %d failed", o.Overlaps, o.CanaryFaults, o.Failed))
 	w.row("memory", fmt.Sprintf("peak allocated %s, peak reserved %s: E %s", bytesText(o.PeakAllocated), bytesText(o.PeakReserved), percent(o.Efficiency)))

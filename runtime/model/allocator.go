@@ -66,6 +66,7 @@ type Stats struct {
 	Conflicts uint64 // planned range was occupied
 	TooLarge  uint64 // planned entry, request larger than its slot
 	Dynamic   uint64 // matched an entry that has no place
+	Guests    uint64 // of those, put into idle space of the arena
 	Unknown   uint64 // matched no entry
 	Slow      uint64 // requests for which a column was computed
 	Resyncs   uint64 // times the position moved other than to the next entry
@@ -96,7 +97,7 @@ type Allocator struct {
 	plan     *Plan
 	opts     Options
 	match    *matcher
-	occupied occupancy
+	occupied *arena
 	heaps    []*growing
 	byStream map[uint64]*growing
 	mapped   map[uint64]int // raw handle to plan stream, -1 for none
@@ -128,14 +129,14 @@ func New(p *Plan, o Options) (*Allocator, error) {
 		plan:     p,
 		opts:     o,
 		match:    newMatcher(p),
-		occupied: newOccupancy(),
+		occupied: newArena(p),
 		byStream: make(map[uint64]*growing),
 		mapped:   make(map[uint64]int),
 		taken:    make([]bool, len(p.Streams)),
 		live:     make(map[Addr]live),
 	}
 	a.stats.ArenaBytes = a.granules(p.Arena)
-	a.stats.Atoms = p.atoms()
+	a.stats.Atoms = uint64(len(a.occupied.busy))
 	if !a.reserve(a.stats.ArenaBytes) {
 		return nil, fmt.Errorf("model: arena of %d bytes, capacity %d: %w", a.stats.ArenaBytes, o.Capacity, ErrCapacity)
 	}
@@ -206,6 +207,11 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 		switch {
 		case slot.Flags&Planned == 0:
 			class = Dynamic
+			if r, ok := a.occupied.idle(a.plan.Streams[slot.Stream], slot.List, z); ok {
+				a.occupied.take(r)
+				a.stats.Guests++
+				return a.hand(Addr{0, r.begin}, live{z, r.end - r.begin, vote}, Dynamic), true
+			}
 		case z > end-begin:
 			class = TooLarge
 		case !a.occupied.free(interval{begin, end}):

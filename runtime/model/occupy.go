@@ -1,5 +1,7 @@
 package model
 
+import "slices"
+
 // The safety rule: a planned address is handed out only if no live block overlaps it. The
 // occupied part of the arena is a set of disjoint intervals ordered by where they begin, so
 // a range is free exactly if its two neighbours in that order keep clear of it:
@@ -37,9 +39,9 @@ func (o occupancy) drop(r interval) {
 	}
 }
 
-// atoms counts the pieces between neighbouring boundaries of the planned slots: what the C
-// core has one bit for.
-func (p *Plan) atoms() uint64 {
+// edges returns the boundaries of the planned slots, ascending. The pieces between neighbouring
+// ones are the atoms: what the C core has one bit for.
+func (p *Plan) edges() []uint64 {
 	edges := newOrdered(func(a, b uint64) bool { return a < b })
 	add := func(x uint64) {
 		if at, ok := edges.ceiling(x); !ok || at != x {
@@ -53,8 +55,87 @@ func (p *Plan) atoms() uint64 {
 			add(end)
 		}
 	}
-	if edges.n == 0 {
-		return 0
+	var out []uint64
+	for at, ok := edges.ceiling(0); ok; at, ok = edges.ceiling(at + 1) {
+		out = append(out, at)
 	}
-	return uint64(edges.n - 1)
+	return out
+}
+
+// arena is the occupancy with what the search for idle space needs beside it: which atoms are
+// in use, and which each list of needs touches.
+type arena struct {
+	occupancy
+	edges []uint64 // boundaries of the atoms, ascending
+	busy  []bool   // by atom
+	needs [][]bool // by list, by atom
+}
+
+func newArena(p *Plan) *arena {
+	a := &arena{occupancy: newOccupancy(), edges: p.edges()}
+	a.busy = make([]bool, max(len(a.edges)-1, 0))
+	for _, list := range p.Needs {
+		touched := make([]bool, len(a.busy))
+		i := 0
+		for _, r := range list { // both ascending
+			begin, end := uint64(r[0])*Unit, uint64(r[1])*Unit
+			for i < len(touched) && a.edges[i+1] <= begin {
+				i++
+			}
+			for k := i; k < len(touched) && a.edges[k] < end; k++ {
+				touched[k] = true
+			}
+		}
+		a.needs = append(a.needs, touched)
+	}
+	return a
+}
+
+// mark notes the use of the atoms of r, which begins and ends at boundaries.
+func (a *arena) mark(r interval, busy bool) {
+	i, _ := slices.BinarySearch(a.edges, r.begin)
+	for ; a.edges[i] < r.end; i++ {
+		a.busy[i] = busy
+	}
+}
+
+func (a *arena) take(r interval) {
+	a.occupancy.take(r)
+	a.mark(r, true)
+}
+
+func (a *arena) drop(r interval) {
+	a.occupancy.drop(r)
+	a.mark(r, false)
+}
+
+// idle finds the place of a guest of z rounded bytes: of the maximal runs of atoms inside s's
+// range that are free and not touched by the list of needs, the smallest that is large enough, the
+// lowest among equals. It returns the atoms that the guest touches there.
+func (a *arena) idle(s Stream, list uint32, z uint64) (interval, bool) {
+	if list == 0 {
+		return interval{}, false
+	}
+	needed := a.needs[list-1]
+	usable := func(i int) bool {
+		return !a.busy[i] && !needed[i] && a.edges[i] >= s.Begin && a.edges[i+1] <= s.End
+	}
+	best, found := interval{}, false
+	for i := 0; i < len(a.busy); i++ {
+		if !usable(i) {
+			continue
+		}
+		from := i
+		for i+1 < len(a.busy) && usable(i+1) {
+			i++
+		}
+		if run := (interval{a.edges[from], a.edges[i+1]}); run.end-run.begin >= z && (!found || run.end-run.begin < best.end-best.begin) {
+			best, found = run, true
+		}
+	}
+	if !found {
+		return interval{}, false
+	}
+	i, _ := slices.BinarySearch(a.edges, best.begin+z)
+	return interval{best.begin, a.edges[i]}, true
 }

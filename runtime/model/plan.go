@@ -19,8 +19,9 @@ type Plan struct {
 	Entries   []Entry
 	LoopStart uint32 // entries [LoopStart, len(Entries)) repeat; equal to len: the whole pass repeats
 	Streams   []Stream
-	Marks     []Mark // ordered by entry
-	Arena     uint64 // bytes, a multiple of Unit
+	Marks     []Mark        // ordered by entry
+	Needs     [][][2]uint32 // lists of arena ranges, units, half-open, ascending: what planned requests start to use before a dynamic one dies
+	Arena     uint64        // bytes, a multiple of Unit
 }
 
 // Slot is a size with its place, or a range of sizes without one.
@@ -29,6 +30,7 @@ type Slot struct {
 	Hi     uint32 // planned: size in units. Dynamic: largest size seen, in units
 	Stream uint16 // index in Plan.Streams
 	Flags  SlotFlags
+	List   uint32 // dynamic: 1 + its list in Needs, 0: it gets no place in the arena
 }
 
 // SlotFlags say what is known of a slot; the values are the file's.

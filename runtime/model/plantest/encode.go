@@ -15,7 +15,7 @@ func Encode(p *model.Plan) []byte {
 	for _, s := range p.Slots {
 		slots = le.AppendUint32(slots, s.Lo)
 		slots = le.AppendUint32(slots, s.Hi)
-		slots = le.AppendUint32(slots, 0)
+		slots = le.AppendUint32(slots, s.List)
 		slots = le.AppendUint16(slots, s.Stream)
 		slots = le.AppendUint16(slots, uint16(s.Flags))
 	}
@@ -35,9 +35,19 @@ func Encode(p *model.Plan) []byte {
 		marks = le.AppendUint64(marks, m.Name)
 	}
 	bodies := [][]byte{slots, entries, streams, marks}
+	kinds := []uint32{1, 2, 3, 4}
+	if len(p.Needs) > 0 {
+		bodies, kinds = append(bodies, needs(p)), append(kinds, 6)
+	}
 	const header, section = 128, 24
 	size := header + section*len(bodies)
-	for _, b := range bodies {
+	bytes := make([]int, len(bodies))
+	for i, b := range bodies {
+		bytes[i] = len(b)
+		for len(b)%8 != 0 {
+			b = append(b, 0)
+		}
+		bodies[i] = b
 		size += len(b)
 	}
 
@@ -54,10 +64,10 @@ func Encode(p *model.Plan) []byte {
 	}
 	at := header + section*len(bodies)
 	for i, b := range bodies {
-		out = le.AppendUint32(out, uint32(i+1))
-		out = le.AppendUint32(out, 0)
+		out = le.AppendUint32(out, kinds[i])
+		out = le.AppendUint32(out, kinds[i]/6)
 		out = le.AppendUint64(out, uint64(at))
-		out = le.AppendUint64(out, uint64(len(b)))
+		out = le.AppendUint64(out, uint64(bytes[i]))
 		at += len(b)
 	}
 	for _, b := range bodies {
@@ -81,4 +91,22 @@ func firm(e model.Entry) uint32 {
 		return 1 << 27
 	}
 	return 0
+}
+
+func needs(p *model.Plan) []byte {
+	le := binary.LittleEndian
+	out := le.AppendUint32(nil, uint32(len(p.Needs)))
+	at := 0
+	for _, l := range p.Needs {
+		out = le.AppendUint32(out, uint32(at))
+		at += len(l)
+	}
+	out = le.AppendUint32(out, uint32(at))
+	for _, l := range p.Needs {
+		for _, r := range l {
+			out = le.AppendUint32(out, r[0])
+			out = le.AppendUint32(out, r[1])
+		}
+	}
+	return out
 }

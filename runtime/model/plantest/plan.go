@@ -36,6 +36,7 @@ type Config struct {
 	Entries int  // at most
 	Streams int  // at most
 	Static  bool // every entry is planned and none is optional
+	Guests  bool // dynamic entries have random lists of needs: planned ranges may be found occupied
 }
 
 // New returns a random case: a prologue and a loop, or one pass alone; planned, dynamic and
@@ -177,6 +178,9 @@ func (g *maker) place() {
 		base = end
 	}
 	g.plan.Arena = base
+	if g.config.Guests {
+		g.needs()
+	}
 	for _, w := range g.want {
 		id, ok := index[w.slot]
 		if !ok {
@@ -185,6 +189,26 @@ func (g *maker) place() {
 			g.plan.Slots = append(g.plan.Slots, w.slot)
 		}
 		g.plan.Entries = append(g.plan.Entries, model.Entry{Slot: id})
+	}
+}
+
+// needs draws lists of arena ranges, with ends anywhere, and gives them to dynamic slots.
+func (g *maker) needs() {
+	for range g.src(4) {
+		list := [][2]uint32{}
+		low, top := 0, int(g.plan.Arena/model.Unit)
+		for low < top && g.src(4) > 0 {
+			begin := low + g.src(top-low)
+			end := begin + 1 + g.src(top-begin)
+			list = append(list, [2]uint32{uint32(begin), uint32(end)})
+			low = end
+		}
+		g.plan.Needs = append(g.plan.Needs, list)
+	}
+	for i := range g.want {
+		if s := &g.want[i].slot; s.Flags&model.Planned == 0 {
+			s.List = uint32(g.src(len(g.plan.Needs) + 1))
+		}
 	}
 }
 
