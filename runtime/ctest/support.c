@@ -86,7 +86,7 @@ uint8_t *builder_finish(builder *b, size_t *bytes)
         {STW_SECTION_ENTRIES, 0, b->entries, b->n_entries * sizeof *b->entries},
         {STW_SECTION_STREAMS, 0, b->streams, b->n_streams * sizeof *b->streams},
         {STW_SECTION_MARKS, 0, b->marks, b->n_marks * sizeof *b->marks},
-        {b->extra_kind, b->extra_flags, b->extra_text, b->extra_text ? strlen(b->extra_text) : 0},
+        {b->extra_kind, b->extra_flags, b->extra_text, b->extra_text ? (b->extra_bytes ? b->extra_bytes : strlen(b->extra_text)) : 0},
     };
     uint32_t n = b->extra_kind ? 5 : 4;
     size_t at = sizeof(stw_plan_header) + n * sizeof(stw_plan_section), total = at;

@@ -19,7 +19,8 @@ typedef struct {
     uint32_t loop_start;
     uint64_t arena_units;
     uint32_t extra_kind, extra_flags; /* a section more, where extra_kind is not 0 */
-    const char *extra_text;
+    const void *extra_text;
+    size_t extra_bytes; /* of it; 0: it is a string */
 } builder;
 
 uint32_t builder_stream(builder *b, uint64_t handle, uint64_t begin_units, uint64_t end_units);

@@ -289,8 +289,53 @@ static void test_jump(void)
     end(a);
 }
 
+/* A dynamic request goes where nothing is live and nothing planned comes before its death:
+ *
+ *     units   0    10    20    30    40        A [0,10) lives on, B [10,20) and C [20,40) are dead
+ *             |-A--|--B--|-----C-----|         when D comes; B comes again before D dies (list 0)
+ */
+static void test_guests(void)
+{
+    const uint32_t needs[] = {1, 0, 1, 10, 20};
+    builder b = {.arena_units = 40, .extra_kind = STW_SECTION_NEEDS, .extra_flags = STW_SECTION_OPTIONAL,
+                 .extra_text = needs, .extra_bytes = sizeof needs};
+    builder_stream(&b, 0, 0, 40);
+    builder_entry(&b, builder_planned(&b, 0, 0, 10), 100);
+    builder_entry(&b, builder_planned(&b, 0, 10, 10), 1);
+    builder_entry(&b, builder_planned(&b, 0, 20, 20), 1);
+    uint32_t d = builder_dynamic(&b, 0, 1, 20);
+    b.slots[d].aux = 1;
+    builder_entry(&b, d, 2);
+    builder_entry(&b, builder_planned(&b, 0, 10, 10), 1);
+    b.loop_start = b.n_entries;
+    stw_allocator *a = make(&b, NULL);
+    void *pa = get(a, 10);
+    stw_free(a, get(a, 10));
+    stw_free(a, get(a, 20));
+    void *guest = get(a, 7);
+    CHECK_EQ(place(a, guest), 20); /* not at 10: the list names it */
+    stw_stats s = stats(a);
+    CHECK_EQ(s.guests, 1);
+    CHECK_EQ(s.dynamic, 1);
+    CHECK_EQ(s.heap_live_bytes, 0);
+    void *again = get(a, 10);
+    CHECK_EQ(place(a, again), 10);
+    stw_free(a, again);
+    stw_free(a, pa);
+    /* The pass again, the guest still there: C finds its range occupied and goes to the heap. */
+    stw_free(a, get(a, 10));
+    stw_free(a, get(a, 10));
+    void *c = get(a, 20);
+    CHECK(place(a, c) < 0 || place(a, c) >= 40);
+    CHECK_EQ(stats(a).conflicts, 1);
+    stw_free(a, c);
+    stw_free(a, guest);
+    end(a);
+}
+
 int main(void)
 {
+    test_guests();
     test_late_free();
     test_divergence();
     test_resized();
