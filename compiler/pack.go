@@ -6,16 +6,19 @@ import (
 
 	"stweaver/heuristics"
 	"stweaver/ir"
+	"stweaver/solver"
 )
 
 // StreamPack is how the buffers of one stream were packed.
 type StreamPack struct {
 	Stream  ir.StreamID
 	Buffers int
-	Bound   ir.Bytes // live peak of the stream's buffers
+	Bound   ir.Bytes // no layout of the stream's buffers is below
+	Kind    string   // of the bound: live peak, core, proved
 	Peak    ir.Bytes
 	Packer  string // the packer that made the layout kept
 	Tries   int
+	Nodes   int64 // of the exact search, where one was made
 }
 
 // Bound is the least any layout of the planned buffers can need while streams share nothing:
@@ -61,13 +64,18 @@ func (c *Compiled) runPack(ctx context.Context) error {
 			o.Progress = func(try, tries int, best, bound ir.Bytes) { c.options.Progress("pack", try, tries, best, bound) }
 		}
 		r := heuristics.Pack(buffers, p.L1, o)
-		for k, id := range ids[s] {
-			c.Layout.Offsets[id] = ir.Offset(base) + r.Layout.Offsets[k]
+		sp := StreamPack{Stream: ir.StreamID(s), Buffers: len(buffers), Bound: r.Bound, Kind: solver.LivePeak, Packer: r.Packer, Tries: r.Tries}
+		layout := r.Layout
+		if layout.Peak > r.Bound {
+			layout = c.search(ctx, buffers, layout, &sp)
 		}
-		base += r.Layout.Peak
+		sp.Peak = layout.Peak
+		for k, id := range ids[s] {
+			c.Layout.Offsets[id] = ir.Offset(base) + layout.Offsets[k]
+		}
+		base += layout.Peak
 		c.Streams[s].End = ir.Offset(base)
-		c.Packs = append(c.Packs, StreamPack{Stream: ir.StreamID(s), Buffers: len(buffers), Bound: r.Bound,
-			Peak: r.Layout.Peak, Packer: r.Packer, Tries: r.Tries})
+		c.Packs = append(c.Packs, sp)
 	}
 	c.Layout.Peak = base
 	if limit := c.options.Rules.Capacity; limit > 0 && base > limit {
@@ -77,4 +85,41 @@ func (c *Compiled) runPack(ctx context.Context) error {
 		return &InfeasibleError{fmt.Sprintf("no layout within the capacity of %d bytes was found (best: %d, bound: %d); try --effort max", limit, base, c.Bound())}
 	}
 	return nil
+}
+
+// nodesOf is the budget of the exact search for n buffers whose layout is gap above a bound, in
+// nodes. A node costs about as much as n. Even without nodes the layout is let fall as far as it
+// goes.
+func (e Effort) nodesOf(n int, gap, bound ir.Bytes) int64 {
+	if e == Fast || n > exactMost || e == Default && gap <= bound/1000 {
+		return 0
+	}
+	nodes := int64(200_000)
+	if n > exactSmall {
+		nodes = min(int64(6*n), exactWork/int64(n))
+	}
+	if e == Max {
+		nodes *= 10
+	}
+	return nodes
+}
+
+const (
+	exactSmall = 1_000       // buffers up to which nodes are cheap
+	exactMost  = 30_000      // buffers up to which the exact search is tried
+	exactWork  = 600_000_000 // nodes × buffers
+)
+
+// search tries to lower a layout by branch and bound, and to raise its bound.
+func (c *Compiled) search(ctx context.Context, buffers []ir.Buffer, best ir.Layout, sp *StreamPack) ir.Layout {
+	r := solver.Solve(ctx, buffers, c.Problem.L1, solver.Options{Nodes: c.options.Effort.nodesOf(len(buffers), best.Peak-sp.Bound, sp.Bound), Incumbent: &best})
+	sp.Nodes = r.Nodes
+	if r.Bound > sp.Bound {
+		sp.Bound, sp.Kind = r.Bound, r.BoundKind
+	}
+	if r.Layout.Offsets != nil && r.Layout.Peak < best.Peak {
+		sp.Packer = "branch and bound"
+		return r.Layout
+	}
+	return best
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"stweaver/ir"
+	"stweaver/solver"
 )
 
 // Version of the program, written into plans.
@@ -66,6 +67,11 @@ func (c *Compiled) Summary(planFile int, read float64) *Summary {
 		LivePeak: peak, Bound: c.Bound(), BoundKind: "live peak", PlanPeak: c.Layout.Peak,
 		Proved: c.Layout.Peak == c.Bound(), Method: c.Plan.Get("method"), Allocator: c.Trace.Allocator, PlanFile: planFile,
 		VerifiedBuffers: c.Verified.Buffers, VerifiedRequests: c.Verified.Replayed, Notes: c.Notes, Rehearsal: c.Rehearsal,
+	}
+	for _, p := range c.Packs {
+		if p.Kind != solver.LivePeak {
+			s.BoundKind = p.Kind
+		}
 	}
 	if len(c.Packs) > 1 {
 		s.BoundKind = "sum of the streams' live peaks"

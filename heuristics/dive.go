@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"sync"
 
 	"stweaver/ir"
 )
@@ -23,6 +24,9 @@ import (
 //
 // The skyline only rises, so a height that was computed earlier is a lower bound: a heap
 // holds the last known heights, and a buffer that comes out too low goes back in.
+//
+// Buffers with the same life always lie at the same height, so of these twins only the
+// first is in the heap.
 //
 // Good where buffers tile each other (inference, the hard published instances), poor on
 // interleaved schedules, slow where many heights change often: limited to small problems.
@@ -48,13 +52,22 @@ func (w *bench) dive(priority []int32) bool {
 	w.peak = 0
 	sky := newSkyline(len(in.load))
 	heap := make([]diver, 0, len(priority))
+	twins := in.twinClasses()
+	next := make([]int32, len(priority)) // by rank: that of the next twin, 0 if none
+	last := make([]int32, twins.n)       // by class: 1 + rank of the last one seen
 	for rank, id := range priority {
 		if p := &in.pieces[id]; p.empty() || in.buffers[id].Size == 0 {
 			w.offsets[id] = 0
 			w.peak = max(w.peak, int64(in.buffers[id].Size))
 			continue
 		}
-		heap = append(heap, diver{0, int32(rank)}) // ascending: already a heap
+		t := twins.of[id]
+		if l := last[t]; l > 0 {
+			next[l-1] = int32(rank)
+		} else {
+			heap = append(heap, diver{0, int32(rank)}) // ascending: already a heap
+		}
+		last[t] = int32(rank) + 1
 	}
 	ceil := int64(math.MaxInt64)
 	for n := 0; len(heap) > 0; n++ {
@@ -78,15 +91,50 @@ func (w *bench) dive(priority []int32) bool {
 		if top > ceil {
 			return false
 		}
-		sky.raise(p.s, p.e, top)
-		sky.raise(p.hs, p.he, top)
+		if in.parts == nil || in.parts[id] == nil {
+			sky.raise(p.s, p.e, top)
+			sky.raise(p.hs, p.he, top)
+		} else {
+			for _, q := range in.parts[id] {
+				sky.raise(q.p.s, q.p.e, off+q.hi)
+				sky.raise(q.p.hs, q.p.he, off+q.hi)
+			}
+		}
 		w.offsets[id] = ir.Offset(off)
 		w.peak = max(w.peak, top)
-		heap[0] = heap[len(heap)-1]
-		heap = heap[:len(heap)-1]
+		if n := next[d.rank]; n > 0 {
+			heap[0] = diver{off, n}
+		} else {
+			heap[0] = heap[len(heap)-1]
+			heap = heap[:len(heap)-1]
+		}
 		sink(heap)
 	}
 	return true
+}
+
+// twins are the classes of buffers with the same life.
+type twins struct {
+	once sync.Once
+	of   []int32 // by buffer
+	n    int
+}
+
+func (in *instance) twinClasses() *twins {
+	in.twins.once.Do(func() {
+		in.twins.of = make([]int32, len(in.pieces))
+		class := make(map[piece]int32)
+		for i, p := range in.pieces {
+			c, ok := class[p]
+			if !ok {
+				c = int32(len(class))
+				class[p] = c
+			}
+			in.twins.of[i] = c
+		}
+		in.twins.n = len(class)
+	})
+	return &in.twins
 }
 
 // diveStep is what one look at the skyline counts in index steps.

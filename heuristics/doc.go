@@ -17,8 +17,12 @@
 //     during this life" and "the smallest" (index.go, place.go)
 //  3. a packer is an order of the buffers and a choice of fit; the portfolio is a table of
 //     them, tried one after the other (table.go, portfolio.go)
-//  4. then come tries with drawn parameters, as many as the effort says (sample.go)
-//  5. all of it ends at the first layout whose peak is the live peak: it is optimal
+//  4. coarse problems, in which groups of buffers are boxes, are packed many times and the
+//     best layouts expanded (cluster.go, coarse.go, coarsetry.go, expand.go); congruent
+//     blocks are solved once (blocks.go)
+//  5. then come tries with drawn parameters, in turn with more of 4, as many as the effort
+//     says (sample.go)
+//  6. all of it ends at the first layout whose peak is the live peak: it is optimal
 //
 // Streams are the caller's business: all buffers of one call may share addresses.
 package heuristics

@@ -11,8 +11,8 @@ const (
 
 // Options of Pack. The zero value is the fast effort on all processors.
 type Options struct {
-	// Effort is how many tries the improvement search gets: several for each where there
-	// are only some thousand buffers, fewer above some 100,000 (the work limit in
+	// Effort is how much work the improvement search gets: about 200,000 placements a unit,
+	// hence some tries on 100,000 buffers and hundreds on a few thousand (the work limit in
 	// portfolio.go).
 	Effort int
 	// Capacity is the most memory the caller can use, in bytes; 0: no limit. While the
@@ -23,6 +23,10 @@ type Options struct {
 	// the best peak and the bound. Calls do not overlap, but come from other goroutines,
 	// and with several workers what they see of best depends on timing. tries may grow.
 	Progress func(try, tries int, best, bound ir.Bytes)
+	// Stop, if not nil, is asked between tries. Once it is true only what the promises need
+	// still runs, and the best layout so far is returned: valid, and never above greedy by
+	// size with best fit, but which one depends on when. Called from several goroutines.
+	Stop func() bool
 	// Workers is the number of goroutines; 0: one for each processor. It does not change
 	// the result.
 	Workers int
@@ -33,7 +37,8 @@ type Result struct {
 	Layout ir.Layout
 	// Bound is a peak that no layout can be below: the live peak, heads included.
 	Bound ir.Bytes
-	// Packer names the winner: a name of the table, or "sample-N".
+	// Packer names the winner: a name of the table, "sample-N" for a drawn fit, or
+	// "coarse-RECIPE-N" for a coarse problem that was expanded.
 	Packer string
 	// Tries is how many tries it took: where the bound was reached, up to and with the
 	// first that did; else all that the effort allows.
@@ -41,6 +46,12 @@ type Result struct {
 	// Peaks are the peaks of the tries that were better than all before them, in order,
 	// and of the reference where it ran. The others were given up on the way.
 	Peaks []PackerPeak
+	// Stopped is true if Options.Stop ended the search.
+	Stopped bool
+	// Blocks and Groups are the repeats that were found, where the race got as far as to look
+	// for them; ordered by what they save and by size × life.
+	Blocks []BlockClass
+	Groups []GroupClass
 }
 
 // PackerPeak is the peak one packer came to, in bytes.
@@ -57,7 +68,10 @@ type PackerPeak struct {
 func Pack(buffers []ir.Buffer, horizon ir.Tick, o Options) Result {
 	in := newInstance(buffers, horizon)
 	r := newRace(in, o)
-	r.run(r.listed(o.Effort), in.bound)
+	r.run(r.listed(o.Effort/2), in.bound)
+	if !r.near() {
+		r.run(r.listed(o.Effort), in.bound)
+	}
 	if goal := o.Capacity; goal >= in.bound && r.best.peak > int64(goal) {
 		r.run(r.listed(EffortMax), goal)
 	}

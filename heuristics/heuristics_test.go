@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"stweaver/internal/testkit"
@@ -118,10 +119,15 @@ func TestByName(t *testing.T) {
 	}
 }
 
+// hard is a problem on which the search goes on to its end and finds something on the way.
+func hard() ([]ir.Buffer, ir.Tick) {
+	return testkit.Random(2, 120, 64, 40)
+}
+
 // TestCapacity: a capacity between the bound and what the effort reaches keeps the search
 // going until it is met; one below the bound does not.
 func TestCapacity(t *testing.T) {
-	b, h, _ := testkit.Rectangle(1, 120, 1000, 500)
+	b, h := hard()
 	fast := Pack(b, h, Options{})
 	far := Pack(b, h, Options{Effort: EffortMax})
 	if far.Layout.Peak >= fast.Layout.Peak {
@@ -132,7 +138,7 @@ func TestCapacity(t *testing.T) {
 		t.Errorf("with capacity %d: %s", far.Layout.Peak, brief(met))
 	}
 	near := fast.Layout.Peak - 1
-	if r := Pack(b, h, Options{Capacity: near}); r.Layout.Peak > near || r.Tries >= met.Tries {
+	if r := Pack(b, h, Options{Capacity: near}); r.Layout.Peak > near || r.Tries > met.Tries {
 		t.Errorf("with capacity %d: %s", near, brief(r))
 	}
 	for _, c := range []ir.Bytes{fast.Bound - 1, fast.Layout.Peak, fast.Layout.Peak + 1} {
@@ -143,7 +149,7 @@ func TestCapacity(t *testing.T) {
 }
 
 func TestProgress(t *testing.T) {
-	b, h, _ := testkit.Rectangle(1, 120, 1000, 500)
+	b, h := hard()
 	var mu sync.Mutex
 	calls, last := 0, ir.Bytes(0)
 	r := Pack(b, h, Options{Effort: 1, Workers: 3, Progress: func(try, tries int, best, bound ir.Bytes) {
@@ -163,10 +169,29 @@ func TestProgress(t *testing.T) {
 	}
 }
 
+// TestStop: a search that is stopped at once still has a layout that keeps the promises.
+func TestStop(t *testing.T) {
+	b, h := hard()
+	reference, _ := ByName("size-best")
+	for _, after := range []int64{0, 3, 40} {
+		var asked atomic.Int64
+		r := Pack(b, h, Options{Effort: EffortDefault, Stop: func() bool { return asked.Add(1) > after }})
+		if bad := violation(b, r.Layout); bad != "" {
+			t.Fatal(bad)
+		}
+		if top := reference.Layout(b, h).Peak; r.Layout.Peak > top || !r.Stopped {
+			t.Errorf("stopped %v after %d: peak %d, the reference %d", r.Stopped, after, r.Layout.Peak, top)
+		}
+	}
+	if r := Pack(b, h, Options{Stop: func() bool { return false }}); r.Stopped {
+		t.Error("stopped, and nobody asked for it")
+	}
+}
+
 // TestPeaks: the list names the improving tries in order, the winner last of them, and
 // the reference with its own peak.
 func TestPeaks(t *testing.T) {
-	b, h, _ := testkit.Rectangle(1, 120, 1000, 500)
+	b, h := hard()
 	r := Pack(b, h, Options{Effort: 2})
 	low, winner, reference := ir.Bytes(1<<62), "", false
 	for _, p := range r.Peaks {
@@ -202,10 +227,13 @@ func TestWorkLimit(t *testing.T) {
 		{1_000_000, EffortDefault, 5, 12},
 		{1_000_000, EffortMax, 20, 100},
 		{300_000, EffortMax, 100, 1000},
-		{100_000, EffortFast, 15, 15},
-		{100_000, EffortDefault, 15 + EffortDefault, 15 + EffortDefault},
-		{1000, EffortDefault, 20 + 8*EffortDefault, 30 + 8*EffortDefault},
-		{0, EffortDefault, 20 + 16*EffortDefault, 30 + 16*EffortDefault},
+		{100_000, EffortFast, 20, 30},
+		{100_000, EffortDefault, 70, 90},
+		// No cliff at the size above which there are no dives.
+		{8_100, EffortDefault, 900, 1000},
+		{8_300, EffortDefault, 900, 1000},
+		{1000, EffortDefault, 20 + 40*EffortDefault, 40 + 40*EffortDefault},
+		{0, EffortDefault, 20 + 40*EffortDefault, 40 + 40*EffortDefault},
 	} {
 		in.buffers = all[:c.n]
 		tries := r.listed(c.effort)

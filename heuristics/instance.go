@@ -18,7 +18,9 @@ type instance struct {
 	buffers []ir.Buffer
 	span    ir.Tick // length of the timeline; thresholds on lifetimes are fractions of it
 
+	clock  *clock
 	pieces []piece    // by buffer
+	parts  [][]part   // by buffer: the staircase of a box; nil where there are no boxes
 	load   []ir.Bytes // by section: the sizes alive in it
 	peak   ir.Bytes   // the highest load
 	bound  ir.Bytes   // no layout is lower
@@ -31,6 +33,9 @@ type instance struct {
 		once sync.Once
 		ids  []int32
 	}
+	coarses [len(recipes)]coarseOnce
+	twins   twins
+	blocks  blockSet
 }
 
 // piece is the time of a buffer in sections: two half-open ranges, [s, e) for the main
@@ -65,6 +70,7 @@ func newInstance(buffers []ir.Buffer, horizon ir.Tick) *instance {
 		largest = max(largest, size)
 	}
 	c := newClock(buffers)
+	in.clock = c
 	in.span = max(horizon, c.last)
 	in.load = make([]ir.Bytes, c.sections+1)
 	for i := range buffers {

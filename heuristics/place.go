@@ -107,6 +107,7 @@ func (x *index) find(size, ceil int64, f fit) int64 {
 type bench struct {
 	in    *instance
 	index index
+	fixed index // what an expansion starts from
 	leash leash
 
 	offsets []ir.Offset // by buffer; ir.NoOffset where not placed
@@ -133,14 +134,32 @@ func newBench(in *instance) *bench {
 // asking is how many buffers are placed between two looks at the leash.
 const asking = 512
 
-// pack places the buffers in the given order, each with the fit that choose names. It
-// reports false if the leash ended it; what is placed then is of no use.
-func (w *bench) pack(order []int32, choose func(id int32) fit) bool {
+// start empties the place of work.
+func (w *bench) start() {
 	w.peak = 0
 	w.index.reset(len(w.in.load))
 	for i := range w.offsets {
 		w.offsets[i] = ir.NoOffset
 	}
+}
+
+// wanted reports whether the leash lets a try go on.
+func (w *bench) wanted() bool {
+	if w.leash.ceil != nil && w.peak > w.leash.ceil() {
+		return false
+	}
+	return w.leash.steps == 0 || w.index.steps <= w.leash.steps
+}
+
+// pack places the buffers in the given order, each with the fit that choose names. It
+// reports false if the leash ended it; what is placed then is of no use.
+func (w *bench) pack(order []int32, choose func(id int32) fit) bool {
+	w.start()
+	return w.fill(order, choose)
+}
+
+// fill is pack with what is placed already.
+func (w *bench) fill(order []int32, choose func(id int32) fit) bool {
 	ceil := int64(math.MaxInt64)
 	for n, id := range order {
 		if n%asking == 0 {
@@ -163,9 +182,22 @@ func (w *bench) pack(order []int32, choose func(id int32) fit) bool {
 		if at < 0 {
 			return false
 		}
-		w.index.take(at, at+size)
+		w.takeAt(id, at)
 		w.offsets[id] = ir.Offset(at)
 		w.peak = max(w.peak, at+size)
 	}
 	return true
+}
+
+// takeAt marks the place of the buffer that was located last: all of it, or part by part
+// where it is a box.
+func (w *bench) takeAt(id int32, at int64) {
+	if w.in.parts == nil || w.in.parts[id] == nil {
+		w.index.take(at, at+int64(w.in.buffers[id].Size))
+		return
+	}
+	for _, q := range w.in.parts[id] {
+		w.index.locate(q.p)
+		w.index.take(at+q.lo, at+q.hi)
+	}
 }

@@ -27,15 +27,18 @@ import (
 // tiny gaps, a best fit looking at each) ends at a fixed count.
 //
 // Work limit. A table and a search that take a second at 10^5 buffers must not take a
-// minute at 10^6, so the tries are cut to as many as place about placements buffers,
-// and placementsPerTry more for each try of the effort; minTries always run. On problems far below smallProblem buffers one try of the effort buys several.
+// minute at 10^6, and small problems can have hundreds of tries for the price of one: so
+// there are as many tries as place about placements buffers, and placementsPerTry more
+// for each unit of effort; but minTries always, and never more than mostPerEffort for
+// each unit after the table.
 
 const (
-	placements       = 6_000_000
+	placements       = 3_000_000
 	placementsPerTry = 200_000
 	minTries         = 4 // the reference among them
+	mostPerEffort    = 40
 
-	smallProblem = 8_192
+	smallProblem = 8_192 // buffers up to which dives are tried
 
 	stepsPerBuffer = 4_000
 	stepsAtLeast   = 50_000_000
@@ -46,6 +49,7 @@ type try struct {
 	name   string
 	run    func(*bench) bool
 	exempt bool // from being given up for its peak or steps
+	coarse bool // works on a coarse problem
 }
 
 // outcome of a finished try.
@@ -58,12 +62,14 @@ type race struct {
 	in       *instance
 	workers  int
 	progress func(try, tries int, best, bound ir.Bytes)
+	stop     func() bool
 
 	mu       sync.Mutex
 	tries    []try
 	outcomes []outcome // by number, as far as started
 	next     int       // number of the next try
 	ended    int
+	stopped  bool
 	goal     int64
 	first    int // lowest number that reached the goal; len(tries) if none
 	best     struct {
@@ -74,7 +80,7 @@ type race struct {
 }
 
 func newRace(in *instance, o Options) *race {
-	r := &race{in: in, workers: o.Workers, progress: o.Progress}
+	r := &race{in: in, workers: o.Workers, progress: o.Progress, stop: o.Stop}
 	if r.workers <= 0 {
 		r.workers = runtime.GOMAXPROCS(0)
 	}
@@ -83,15 +89,13 @@ func newRace(in *instance, o Options) *race {
 }
 
 // listed returns the tries for an effort. Those for a lower one are the beginning of it.
+//
+//	the first of the table | a batch of each recipe | the rest of the table | in turn a batch
+//	of the next recipe and a drawn fit
 func (r *race) listed(effort int) []try {
 	effort = max(effort, 0)
 	n := max(len(r.in.buffers), 1)
-	var tries []try
-	for _, p := range packers {
-		if p.most == 0 || n <= p.most {
-			tries = append(tries, try{p.Name, p.run, p.reference})
-		}
-	}
+	tries := r.table(true)
 	// Where the work limit can cut the reference off, it comes before the cut.
 	ref := slices.IndexFunc(tries, func(t try) bool { return t.exempt })
 	if ref >= placements/n {
@@ -99,15 +103,48 @@ func (r *race) listed(effort int) []try {
 		tries = slices.Insert(slices.Delete(tries, ref, ref+1), minTries-1, t)
 	}
 	tries[0].exempt = true // something must be there
-	for i := range effort * smallTries(n) {
-		tries = append(tries, try{fmt.Sprintf("sample-%d", i), sample(i), false})
+	most := min(max(minTries, (placements+effort*placementsPerTry)/n), len(tries)+effort*mostPerEffort)
+	for i := 0; len(tries) < most; i++ {
+		if k := i / 2; i%2 == 0 {
+			tries = append(tries, coarseTry(k%len(recipes), 1+k/len(recipes)))
+		} else {
+			tries = append(tries, try{name: fmt.Sprintf("sample-%d", k), run: sample(k)})
+		}
 	}
-	work := placements + effort*placementsPerTry
-	return tries[:min(len(tries), max(minTries, work/n))]
+	return tries[:min(len(tries), most)]
 }
 
-// smallTries is how many tries of the search one unit of effort buys.
-func smallTries(n int) int { return min(max(smallProblem/n, 1), 16) }
+// table returns a try of each packer for problems of this size, and of each recipe if asked.
+func (r *race) table(coarse bool) (tries []try) {
+	for _, p := range packers {
+		if p.Name == firstSlow && coarse {
+			for k := range recipes {
+				tries = append(tries, coarseTry(k, 0))
+			}
+		}
+		if p.most == 0 || len(r.in.buffers) <= p.most {
+			tries = append(tries, try{name: p.Name, run: p.run, exempt: p.reference})
+		}
+	}
+	return tries
+}
+
+// flat returns the table without recipes, and n drawn fits.
+func (r *race) flat(n int) []try {
+	tries := r.table(false)
+	tries[0].exempt = true
+	for k := range n {
+		tries = append(tries, try{name: fmt.Sprintf("sample-%d", k), run: sample(k)})
+	}
+	return tries
+}
+
+// nearEnough: within this part of the bound (1/20,000) the second half of the search is not
+// worth its time.
+const nearEnough = 20_000
+
+// near reports whether the best layout is that close.
+func (r *race) near() bool { return r.best.peak-int64(r.in.bound) <= int64(r.in.bound)/nearEnough }
 
 // run runs those of the tries that have not run yet, until one reaches the goal.
 func (r *race) run(tries []try, goal ir.Bytes) {
@@ -125,7 +162,13 @@ func (r *race) run(tries []try, goal ir.Bytes) {
 func (r *race) work() {
 	w := newBench(r.in)
 	for {
+		stop := r.stop != nil && r.stop()
 		r.mu.Lock()
+		r.stopped = r.stopped || stop
+		for r.stopped && r.next < len(r.tries) && !r.tries[r.next].exempt {
+			r.outcomes[r.next] = outcome{peak: math.MaxInt64, done: true}
+			r.next++
+		}
 		k := r.next
 		if k >= len(r.tries) || k > r.first {
 			r.mu.Unlock()
@@ -196,6 +239,10 @@ func (r *race) result() Result {
 		Bound:  r.in.bound,
 		Packer: r.tries[r.best.number].name,
 		Tries:  min(len(r.tries), r.first+1),
+	}
+	res.Stopped = r.stopped && r.best.peak > r.goal
+	if slices.ContainsFunc(r.tries[:res.Tries], func(t try) bool { return t.coarse }) {
+		res.Blocks, res.Groups = r.in.regularity()
 	}
 	low := int64(math.MaxInt64)
 	for k, o := range r.outcomes[:res.Tries] {

@@ -35,6 +35,7 @@ var (
 	drawSmall = []smallRule{smallAsOthers, smallLast, smallFirst, smallLastAll, smallLastSizes, smallLastSizes}
 	drawDelta = []per{off, off, {0, 1}, {5, 100000}, {2, 10000}, {1, 1000}, {3, 1000}, {1, 100}}
 	drawSigma = []per{{1, 500}, {1, 2000}, {1, 8000}, {1, 30000}}
+	drawBoxes = []boxRule{boxesAsOthers, boxesAsOthers, boxesAsOthers, boxesAsOthers, boxesBySizeStart, boxesByStart}
 	drawPin   = []per{{0, 1}, {1, 3}, {1, 2}, {9, 10}}
 )
 
@@ -64,6 +65,9 @@ func sample(i int) func(*bench) bool {
 		}
 		if d := pick(&g, drawDelta); d != off {
 			s.delta = ir.Bytes(d.of(lb))
+		}
+		if w.in.parts != nil {
+			s.boxes = pick(&g, drawBoxes)
 		}
 		return w.packSpec(s)
 	}

@@ -2,9 +2,8 @@ package heuristics
 
 import (
 	"cmp"
+	"math"
 	"slices"
-
-	"stweaver/ir"
 )
 
 // The time-memory-product order.
@@ -17,7 +16,7 @@ import (
 //	TMP = ------------------------          |  +--------+
 //	       height × length of hull          |  |########|--+
 //	                                        |  +--+-----+##|
-//	height: the group's own live peak       |     |########|
+//	height: the sum of the sizes            |     |########|
 //	                                        +-----------------> time
 //
 // A dense group can be placed like one large buffer, so groups come in the order of
@@ -25,39 +24,62 @@ import (
 // first, so that space opens from the top. A group that fills less than 0.7 of its
 // rectangle is dissolved: each member stands for itself, with TMP 1.
 //
-// Groups need no marks of the program: taken by start, a buffer that lives longer than
-// two gaps joins the group whose last member started, and ended, within a gap of it.
+// Groups need no marks of the program (cluster.go): a buffer that lives longer than two
+// gaps may be in one.
 //
 // Source: the groups of requests by phase of allocation and free, and their measure, in
-// the STWeaver paper (arXiv 2507.16274). Here they give an order only: a peak that is a
-// sum of rigid layers was measured 4 to 20 per cent above the load where sizes are mixed.
+// the STWeaver paper (arXiv 2507.16274). Here they give an order; what rigid layers
+// of them cost is in layers.go.
 
 const (
 	gapsInSpan = 400 // a gap is this part of the timeline
 	denseTMP   = 0.7 // below it a group is dissolved
 )
 
-type group struct {
-	ids    []int32
-	weight float64 // sum(size × life) × TMP, byte ticks
+// groups returns the dense groups, and every other buffer alone.
+func (in *instance) groups() [][]int32 {
+	gap := max(in.span/gapsInSpan, 1)
+	var out [][]int32
+	for _, ids := range in.clusters(clusterRule{least: 2*gap + 1, most: math.MaxInt64, gap: gap}) {
+		if len(ids) > 1 {
+			if _, tmp := in.timeMemory(ids); tmp < denseTMP {
+				for k := range ids {
+					out = append(out, ids[k:k+1])
+				}
+				continue
+			}
+		}
+		out = append(out, ids)
+	}
+	grouped := make([]bool, len(in.buffers))
+	for _, ids := range out {
+		for _, id := range ids {
+			grouped[id] = true
+		}
+	}
+	for _, id := range in.ids(byStart) {
+		if !grouped[id] {
+			out = append(out, []int32{id})
+		}
+	}
+	return out
 }
 
 // groupOrder is the order of byGroup.
 func (in *instance) groupOrder() []int32 {
-	var groups []group
-	for _, ids := range in.cluster() {
-		if len(ids) > 1 {
-			area, tmp := in.timeMemory(ids)
-			if tmp >= denseTMP {
-				groups = append(groups, group{ids, area * tmp})
-				continue
-			}
-		}
-		for k := range ids {
-			groups = append(groups, group{ids[k : k+1], in.area(ids[k])})
-		}
+	type weighed struct {
+		ids    []int32
+		weight float64 // sum(size × life) × TMP, byte ticks
 	}
-	slices.SortFunc(groups, func(a, b group) int {
+	var groups []weighed
+	for _, ids := range in.groups() {
+		area, tmp := in.timeMemory(ids)
+		if len(ids) == 1 {
+			tmp = 1
+		}
+		groups = append(groups, weighed{slices.Clone(ids), area * tmp})
+	}
+	slices.SortFunc(groups, func(a, b weighed) int {
 		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.ids[0], b.ids[0]))
 	})
 	order := make([]int32, 0, len(in.buffers))
@@ -71,38 +93,6 @@ func (in *instance) groupOrder() []int32 {
 	return order
 }
 
-// cluster returns the groups, in the order of their first start.
-func (in *instance) cluster() [][]int32 {
-	gap := max(in.span/gapsInSpan, 1)
-	var groups [][]int32
-	latest := map[ir.Tick]int{} // by end of the last member, in gaps: the group that grew last
-	for _, id := range in.ids(byStart) {
-		start, end := in.first(id), in.last(id)
-		if in.life(id) <= 2*gap {
-			groups = append(groups, []int32{id})
-			continue
-		}
-		to := -1
-		for slot := end/gap - 1; slot <= end/gap+1; slot++ {
-			g, ok := latest[slot]
-			if !ok || g <= to {
-				continue
-			}
-			m := groups[g][len(groups[g])-1]
-			if start-in.first(m) <= gap && max(end-in.last(m), in.last(m)-end) <= gap {
-				to = g
-			}
-		}
-		if to < 0 {
-			to = len(groups)
-			groups = append(groups, nil)
-		}
-		groups[to] = append(groups[to], id)
-		latest[end/gap] = to
-	}
-	return groups
-}
-
 // area is the size × life of one buffer. As for every float here, each product is
 // rounded by a conversion before it is used, or some processors would fuse it with what
 // follows and order equals differently.
@@ -112,12 +102,11 @@ func (in *instance) area(id int32) float64 {
 
 // timeMemory returns the sum of size × life of a group and its TMP.
 func (in *instance) timeMemory(ids []int32) (area, tmp float64) {
-	start, end := in.first(ids[0]), in.last(ids[0])
 	for _, id := range ids {
 		area += in.area(id)
-		start, end = min(start, in.first(id)), max(end, in.last(id))
 	}
-	box := float64(float64(in.loadOf(ids)) * float64(end-start))
+	h := in.hull(ids)
+	box := float64(float64(h.Size) * float64(h.Life()))
 	if box == 0 {
 		return area, 0
 	}

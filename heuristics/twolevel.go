@@ -2,6 +2,7 @@ package heuristics
 
 import (
 	"math/bits"
+	"slices"
 
 	"stweaver/ir"
 )
@@ -57,7 +58,17 @@ type spec struct {
 	small             smallRule
 	sigma             ir.Bytes
 	delta             ir.Bytes
+	boxes             boxRule
 }
+
+// boxRule says how a coarse problem's boxes are ordered.
+type boxRule uint8
+
+const (
+	boxesAsOthers    boxRule = iota
+	boxesBySizeStart         // after the residents and before the rest: largest first, then earliest
+	boxesByStart             // … earliest first
+)
 
 // per is a fraction of a whole: 1/n as {1, n}.
 type per struct{ num, den int64 }
@@ -96,6 +107,7 @@ const (
 	longSmall
 	shortBig
 	shortSmall
+	resident // placed already, by boxesFirst
 )
 
 // packSpec runs one spec.
@@ -141,6 +153,9 @@ func (w *bench) packSpec(s spec) bool {
 		w.emit(s.short, shortBig)
 		w.emit(bySizeStart, longSmall, shortSmall)
 	}
+	if s.boxes != boxesAsOthers && in.parts != nil {
+		w.boxesFirst(s.boxes)
+	}
 	return w.pack(w.order, func(id int32) fit {
 		if in.life(id) >= s.theta {
 			return s.fitLong
@@ -157,6 +172,35 @@ func (w *bench) emit(k key, classes ...uint8) {
 	}
 	for _, id := range w.in.ids(k) {
 		if want[w.class[id]] {
+			w.order = append(w.order, id)
+		}
+	}
+}
+
+// boxesFirst moves the residents, longest lived first, and then the boxes to the front of
+// the order.
+func (w *bench) boxesFirst(rule boxRule) {
+	in := w.in
+	k := bySizeStart
+	if rule == boxesByStart {
+		k = byStart
+	}
+	rest := slices.Clone(w.order)
+	w.order = w.order[:0]
+	for _, id := range in.ids(byLife) {
+		if in.life(id) >= in.span/2 {
+			w.class[id] = resident
+			w.order = append(w.order, id)
+		}
+	}
+	for _, id := range in.ids(k) {
+		if w.class[id] != resident && in.parts[id] != nil {
+			w.class[id] = resident
+			w.order = append(w.order, id)
+		}
+	}
+	for _, id := range rest {
+		if w.class[id] != resident {
 			w.order = append(w.order, id)
 		}
 	}
