@@ -251,6 +251,10 @@ func (d *planDecoder) slots(p *Plan) {
 		case !planned && sl.List > uint32(len(p.Needs)):
 			d.fail(35, s.at+i, "a slot names list %d of %d", sl.List, len(p.Needs))
 		}
+		sl.Flags &= SlotPlanned | SlotOptional // of a later minor: what we do not know we do not keep
+		if planned {
+			sl.List = 0
+		}
 		p.Slots = append(p.Slots, sl)
 	}
 }
@@ -288,6 +292,11 @@ func (d *planDecoder) marks(p *Plan) {
 			d.fail(32, s.at+i, "mark %d has a field set that its kind does not use", i/markSize)
 		}
 		last = m.Entry
+		if iteration {
+			m.Name = 0
+		} else {
+			m.Value = 0
+		}
 		p.Marks = append(p.Marks, m)
 	}
 }
