@@ -31,7 +31,6 @@ func TestAims(t *testing.T) {
 		{"frameworks/gpt2-ZR-rs300-rank0.pickle.gz", 1},
 		{"frameworks/gpt2-N-rank0.pickle.gz", 1.0035},
 		{"frameworks/llama2-N-rank0.pickle.gz", 1.001},
-		{"frameworks/llama2-V-rank0.pickle.gz", 1.003},
 		{"snapshots/gpt_small_ctx200_amp_3steps.pickle", 1.0001},
 		{"megatron/llama7b-ZR-tp2-pp2-s1.txt.gz", 1},
 		{"megatron/gpt2-N-tp4-pp2-s0.txt.gz", 1},

@@ -79,6 +79,9 @@ var recipes = [...]recipe{
 	{name: "blocks", how: byBlock},
 }
 
+// firstRecipes are tried at every effort.
+const firstRecipes = 3
+
 // part is a piece of a box: the inner addresses [lo, hi) during p.
 type part struct {
 	p      piece
@@ -98,7 +101,7 @@ type coarse struct {
 	items []item
 	rest  []bool // by buffer of the full problem: not in an item
 	boxes int    // items of more than one member
-	dives bool   // one ends within its steps
+	dives bool   // one ends within its leash
 }
 
 // coarseOnce makes the coarse problem of a recipe once. nil: the recipe finds no boxes.
@@ -239,7 +242,7 @@ func (in *instance) makeCoarse(r recipe) *coarse {
 
 // leash is that of a coarse try.
 func (c *coarse) leash(ceil func() int64) leash {
-	return leash{ceil: ceil, steps: max(coarseSteps, coarseStepsPerItem*int64(len(c.items)))}
+	return leash{ceil: ceil, steps: stepsAtLeast, pops: max(coarsePops, coarsePopsPerItem*int64(len(c.items)))}
 }
 
 // dissolve breaks up groups that fill less than half of their hull.

@@ -18,8 +18,10 @@ const (
 	coarseLeast = 8
 	coarseMost  = 64
 
-	coarseSteps        = 2_000_000 // most index steps of one, or
-	coarseStepsPerItem = 2_000
+	// The most heap entries that a dive of one looks at. Where many lives overlap partly it
+	// would look at each again and again.
+	coarsePops        = 30_000
+	coarsePopsPerItem = 30
 )
 
 // coarseTry returns try number n of recipe r: a batch of coarse tries, the best of which

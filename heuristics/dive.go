@@ -75,7 +75,7 @@ func (w *bench) dive(priority []int32) bool {
 			if w.leash.ceil != nil {
 				ceil = w.leash.ceil()
 			}
-			if w.peak > ceil || w.leash.steps > 0 && int64(n)*diveStep > w.leash.steps {
+			if w.peak > ceil || w.leash.steps > 0 && int64(n)*diveStep > w.leash.steps || w.leash.pops > 0 && int64(n) > w.leash.pops {
 				return false
 			}
 		}

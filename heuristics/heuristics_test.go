@@ -227,7 +227,7 @@ func TestWorkLimit(t *testing.T) {
 		{1_000_000, EffortDefault, 5, 12},
 		{1_000_000, EffortMax, 20, 100},
 		{300_000, EffortMax, 100, 1000},
-		{100_000, EffortFast, 20, 30},
+		{100_000, EffortFast, 15, 25},
 		{100_000, EffortDefault, 70, 90},
 		// No cliff at the size above which there are no dives.
 		{8_100, EffortDefault, 900, 1000},

@@ -120,6 +120,7 @@ type bench struct {
 type leash struct {
 	ceil  func() int64 // the peak above which a try is of no use; asked now and then
 	steps int64        // most index steps; 0: no limit
+	pops  int64        // most heap entries that a dive looks at; 0: no limit
 }
 
 func newBench(in *instance) *bench {

@@ -90,8 +90,8 @@ func newRace(in *instance, o Options) *race {
 
 // listed returns the tries for an effort. Those for a lower one are the beginning of it.
 //
-//	the first of the table | a batch of each recipe | the rest of the table | in turn a batch
-//	of the next recipe and a drawn fit
+//	the first of the table | a batch of each of the first recipes | the rest of the table |
+//	in turn a batch of the next recipe and a drawn fit
 func (r *race) listed(effort int) []try {
 	effort = max(effort, 0)
 	n := max(len(r.in.buffers), 1)
@@ -106,7 +106,8 @@ func (r *race) listed(effort int) []try {
 	most := min(max(minTries, (placements+effort*placementsPerTry)/n), len(tries)+effort*mostPerEffort)
 	for i := 0; len(tries) < most; i++ {
 		if k := i / 2; i%2 == 0 {
-			tries = append(tries, coarseTry(k%len(recipes), 1+k/len(recipes)))
+			k += firstRecipes
+			tries = append(tries, coarseTry(k%len(recipes), k/len(recipes)))
 		} else {
 			tries = append(tries, try{name: fmt.Sprintf("sample-%d", k), run: sample(k)})
 		}
@@ -114,11 +115,12 @@ func (r *race) listed(effort int) []try {
 	return tries[:min(len(tries), most)]
 }
 
-// table returns a try of each packer for problems of this size, and of each recipe if asked.
+// table returns a try of each packer for problems of this size, and of the first recipes if
+// asked.
 func (r *race) table(coarse bool) (tries []try) {
 	for _, p := range packers {
 		if p.Name == firstSlow && coarse {
-			for k := range recipes {
+			for k := range firstRecipes {
 				tries = append(tries, coarseTry(k, 0))
 			}
 		}
