@@ -18,7 +18,7 @@ const (
 	planMinor  = 0
 	headerSize = 128
 	sectSize   = 24
-	slotSize   = 16
+	slotSize   = 12
 	entrySize  = 8
 	streamSize = 24
 	markSize   = 24
@@ -32,7 +32,7 @@ const (
 	// MaxEntries is the number of entries a plan stays below.
 	MaxEntries = 1 << 28
 	// MaxStreams is the most streams a plan has.
-	MaxStreams = 65535
+	MaxStreams = 256
 	// maxUnits is the largest offset or size in units of Align.
 	maxUnits = 1<<32 - 1
 )
@@ -85,9 +85,11 @@ func EncodePlan(p *Plan) ([]byte, error) {
 		}
 		slots = le.AppendUint32(slots, lo)
 		slots = le.AppendUint32(slots, hi)
-		slots = le.AppendUint32(slots, s.List)
-		slots = le.AppendUint16(slots, uint16(s.Stream))
-		slots = le.AppendUint16(slots, uint16(s.Flags))
+		if s.List > 1<<16-1 {
+			return nil, fmt.Errorf("ir: plan: slot %d: list %d of needs does not fit the format", i, s.List)
+		}
+		slots = le.AppendUint16(slots, uint16(s.List))
+		slots = append(slots, byte(s.Stream), byte(s.Flags))
 	}
 	entries := make([]byte, 0, len(p.Entries)*entrySize)
 	for _, e := range p.Entries {
@@ -175,7 +177,7 @@ func encodeNeeds(lists [][]NeedRange) []byte {
 }
 
 // StepBytes is what the entries and slots of the step cost in an encoded plan, in bytes:
-// 8 for each entry of the loop (of the pass where there is no loop) and 16 for each slot
+// 8 for each entry of the loop (of the pass where there is no loop) and 12 for each slot
 // that they are the first to use.
 func (p *Plan) StepBytes() (bytes, requests int64) {
 	first := p.LoopStart

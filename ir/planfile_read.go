@@ -235,7 +235,7 @@ func (d *planDecoder) slots(p *Plan) {
 	for i := int64(0); i < int64(len(s.data)) && d.err == nil; i += slotSize {
 		b := s.data[i:]
 		lo, hi := le.Uint32(b), le.Uint32(b[4:])
-		sl := Slot{int64(lo) * int64(Align), int64(hi) * int64(Align), StreamID(le.Uint16(b[12:])), SlotFlags(le.Uint16(b[14:])), le.Uint32(b[8:])}
+		sl := Slot{int64(lo) * int64(Align), int64(hi) * int64(Align), StreamID(b[10]), SlotFlags(b[11]), uint32(le.Uint16(b[8:]))}
 		planned := sl.Flags&SlotPlanned != 0
 		switch {
 		case int(sl.Stream) >= len(p.Streams):

@@ -119,7 +119,7 @@ func TestDecodePlanRefuses(t *testing.T) {
 		{"F6", func(d []byte) []byte { d[200] ^= 1; return d }},
 		{"F7", func(d []byte) []byte { le.PutUint32(d[88:], 256); return seal(d) }},
 		{"F8", func(d []byte) []byte { le.PutUint32(d[100:], 1<<28); return seal(d) }},
-		{"F9", func(d []byte) []byte { le.PutUint32(d[92:], 65536); return seal(d) }},
+		{"F9", func(d []byte) []byte { le.PutUint32(d[92:], 257); return seal(d) }},
 		{"F10", func(d []byte) []byte { le.PutUint32(d[96:], 1<<28); return seal(d) }},
 		{"F11", func(d []byte) []byte { le.PutUint32(d[104:], 4); return seal(d) }},
 		{"F12", func(d []byte) []byte { le.PutUint64(d[72:], 100); return seal(d) }},
@@ -136,17 +136,17 @@ func TestDecodePlanRefuses(t *testing.T) {
 		{"F20", func(d []byte) []byte { s := section(d, 3); le.PutUint32(s, 99); le.PutUint32(s[4:], 1); return seal(d) }},
 		{"F21", func(d []byte) []byte { le.PutUint64(body(d, 2)[16:], 1<<40); return seal(d) }},
 		{"F22", func(d []byte) []byte { le.PutUint64(body(d, 2)[16:], 4096); return seal(d) }},
-		{"F23", func(d []byte) []byte { le.PutUint16(body(d, 0)[12:], 2); return seal(d) }},
-		{"F24", func(d []byte) []byte { le.PutUint32(body(d, 0)[8:], 1); return seal(d) }},
-		{"F24", func(d []byte) []byte { le.PutUint16(body(d, 0)[14:], 0x81); return seal(d) }},
+		{"F23", func(d []byte) []byte { body(d, 0)[10] = 2; return seal(d) }},
+		{"F24", func(d []byte) []byte { le.PutUint16(body(d, 0)[8:], 1); return seal(d) }},
+		{"F24", func(d []byte) []byte { body(d, 0)[11] = 0x81; return seal(d) }},
 		{"F25", func(d []byte) []byte { le.PutUint32(body(d, 0)[4:], 0); return seal(d) }},
 		{"F26", func(d []byte) []byte { le.PutUint32(body(d, 0)[4:], 5); return seal(d) }},
 		{"F33", func(d []byte) []byte { le.PutUint32(body(d, 5), 9); return seal(d) }},
 		{"F33", func(d []byte) []byte { le.PutUint32(body(d, 5)[12:], 1); return seal(d) }},
 		{"F34", func(d []byte) []byte { le.PutUint32(body(d, 5)[8:], 7); return seal(d) }},
 		{"F34", func(d []byte) []byte { le.PutUint32(body(d, 5)[20:], 99); return seal(d) }},
-		{"F35", func(d []byte) []byte { le.PutUint32(body(d, 0)[16+8:], 3); return seal(d) }},
-		{"F27", func(d []byte) []byte { le.PutUint32(body(d, 0)[16:], 9); return seal(d) }},
+		{"F35", func(d []byte) []byte { le.PutUint16(body(d, 0)[12+8:], 3); return seal(d) }},
+		{"F27", func(d []byte) []byte { le.PutUint32(body(d, 0)[12:], 9); return seal(d) }},
 		{"F28", func(d []byte) []byte { le.PutUint32(body(d, 1), 3); return seal(d) }},
 		{"F29", func(d []byte) []byte { le.PutUint32(body(d, 1)[4:], 3<<28); return seal(d) }},
 		{"F30", func(d []byte) []byte { le.PutUint32(body(d, 3), 4); return seal(d) }},
@@ -183,11 +183,11 @@ func TestEncodePlanRefuses(t *testing.T) {
 
 func TestStepBytes(t *testing.T) {
 	plan, _ := smallPlan(t)
-	if b, n := plan.StepBytes(); b != 2*8+2*16 || n != 2 {
+	if b, n := plan.StepBytes(); b != 2*8+2*12 || n != 2 {
 		t.Errorf("step: %d bytes for %d requests", b, n)
 	}
 	plan.LoopStart = 3
-	if b, n := plan.StepBytes(); b != 3*8+3*16 || n != 3 {
+	if b, n := plan.StepBytes(); b != 3*8+3*12 || n != 3 {
 		t.Errorf("pass: %d bytes for %d requests", b, n)
 	}
 }

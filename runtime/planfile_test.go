@@ -96,16 +96,16 @@ func TestPlanLayout(t *testing.T) {
 		check("stw_plan_section", "kind", base, 4, uint64(i+1))
 		check("stw_plan_section", "flags", base, 4, flags)
 		check("stw_plan_section", "offset", base, 8, uint64(at[kind]))
-		bytes := map[uint64]uint64{1: 2 * 16, 2: 3 * 8, 3: 2 * 24, 4: 2 * 24, 5: 5, 6: 4 * 7}[kind]
+		bytes := map[uint64]uint64{1: 2 * 12, 2: 3 * 8, 3: 2 * 24, 4: 2 * 24, 5: 5, 6: 4 * 7}[kind]
 		check("stw_plan_section", "bytes", base, 8, bytes)
 	}
 	for i, s := range p.Slots {
 		base := at[1] + uintptr(i)*structs["stw_plan_slot"].Size
 		check("stw_plan_slot", "lo", base, 4, uint64(s.Lo)/512)
 		check("stw_plan_slot", "hi", base, 4, uint64(s.Hi)/512)
-		check("stw_plan_slot", "aux", base, 4, uint64(s.List))
-		check("stw_plan_slot", "stream", base, 2, uint64(s.Stream))
-		check("stw_plan_slot", "flags", base, 2, uint64(s.Flags))
+		check("stw_plan_slot", "aux", base, 2, uint64(s.List))
+		check("stw_plan_slot", "stream", base, 1, uint64(s.Stream))
+		check("stw_plan_slot", "flags", base, 1, uint64(s.Flags))
 	}
 	for i, e := range p.Entries {
 		base := at[2] + uintptr(i)*structs["stw_plan_entry"].Size

@@ -49,7 +49,7 @@
 #define STW_PLAN_MINOR 0
 #define STW_PLAN_ALIGN 512u
 #define STW_PLAN_MAX_ENTRIES (1u << 28)
-#define STW_PLAN_MAX_STREAMS 65535u
+#define STW_PLAN_MAX_STREAMS 256u
 
 typedef struct {
     uint8_t magic[8];
@@ -93,9 +93,9 @@ enum {
 typedef struct {
     uint32_t lo;     /* planned: offset in units; dynamic: smallest size seen, in units */
     uint32_t hi;     /* planned: size in units;   dynamic: largest size seen, in units, >= lo */
-    uint32_t aux;    /* planned: zero; dynamic: 1 + its list in NEEDS, or 0: it gets no place in the arena */
-    uint16_t stream; /* index in STREAMS */
-    uint16_t flags;  /* STW_SLOT_* */
+    uint16_t aux;    /* planned: zero; dynamic: 1 + its list in NEEDS, or 0: it gets no place in the arena */
+    uint8_t stream;  /* index in STREAMS */
+    uint8_t flags;   /* STW_SLOT_* */
 } stw_plan_slot;
 #define STW_SLOT_PLANNED 1u
 #define STW_SLOT_OPTIONAL 2u /* absent from some iterations of the profile */
@@ -134,7 +134,7 @@ static_assert(offsetof(stw_plan_header, profile) == 32, "header");
 static_assert(offsetof(stw_plan_header, capacity_bytes) == 64, "header");
 static_assert(offsetof(stw_plan_header, align) == 88, "header");
 static_assert(sizeof(stw_plan_section) == 24, "section");
-static_assert(sizeof(stw_plan_slot) == 16, "slot");
+static_assert(sizeof(stw_plan_slot) == 12, "slot");
 static_assert(sizeof(stw_plan_entry) == 8, "entry");
 static_assert(sizeof(stw_plan_stream) == 24, "stream");
 static_assert(sizeof(stw_plan_mark) == 24, "mark");

@@ -32,12 +32,12 @@ static uint32_t slot(builder *b, stw_plan_slot s)
 
 uint32_t builder_planned(builder *b, uint32_t stream, uint32_t offset_units, uint32_t size_units)
 {
-    return slot(b, (stw_plan_slot){offset_units, size_units, 0, (uint16_t)stream, STW_SLOT_PLANNED});
+    return slot(b, (stw_plan_slot){offset_units, size_units, 0, (uint8_t)stream, STW_SLOT_PLANNED});
 }
 
 uint32_t builder_dynamic(builder *b, uint32_t stream, uint32_t lo_units, uint32_t hi_units)
 {
-    return slot(b, (stw_plan_slot){lo_units, hi_units, 0, (uint16_t)stream, 0});
+    return slot(b, (stw_plan_slot){lo_units, hi_units, 0, (uint8_t)stream, 0});
 }
 
 uint32_t builder_entry_nf(builder *b, uint32_t s, uint32_t life, uint32_t nf_min, uint32_t nf_max)

@@ -15,9 +15,8 @@ func Encode(p *model.Plan) []byte {
 	for _, s := range p.Slots {
 		slots = le.AppendUint32(slots, s.Lo)
 		slots = le.AppendUint32(slots, s.Hi)
-		slots = le.AppendUint32(slots, s.List)
-		slots = le.AppendUint16(slots, s.Stream)
-		slots = le.AppendUint16(slots, uint16(s.Flags))
+		slots = le.AppendUint16(slots, uint16(s.List))
+		slots = append(slots, byte(s.Stream), byte(s.Flags))
 	}
 	for _, e := range p.Entries {
 		entries = le.AppendUint32(entries, e.Slot)
