@@ -3,12 +3,14 @@ package sat
 import (
 	"fmt"
 	"testing"
+
+	"stweaver/internal/testkit"
 )
 
 // BenchmarkConstantLoad refutes the capacity below the optimum and meets the optimum, by encoding and size.
 func BenchmarkConstantLoad(b *testing.B) {
 	for _, n := range []int{40, 80, 160, 240} {
-		d := dice(n)
+		d := testkit.Rand(n)
 		arcs, length := constantLoad(&d, n, 60)
 		in, base := fromArcs(arcs, length), load(arcs, length)
 		_, peak, bound, _ := Minimise(in, base, 2*base, Budget{Seconds: 60})
@@ -53,7 +55,7 @@ func BenchmarkMinimise(b *testing.B) {
 		})
 	}
 	for _, n := range []int{60, 120, 240} {
-		d := dice(n)
+		d := testkit.Rand(n)
 		arcs, length := constantLoad(&d, n, 60)
 		run(fmt.Sprintf("constant-load/n=%d", n), arcs, length)
 	}

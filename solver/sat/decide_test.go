@@ -3,14 +3,16 @@ package sat
 import (
 	"fmt"
 	"testing"
+
+	"stweaver/internal/testkit"
 )
 
 // Brute force knows the least height of tiny instances: every encoding must say yes from there up and
 // no below, at every capacity.
 func TestTiny(t *testing.T) {
-	d := dice(1)
+	d := testkit.Rand(1)
 	for k := range 1500 {
-		n := 1 + d.below(6)
+		n := 1 + d.Below(6)
 		in := randomInstance(&d, n, 5, k%2 == 1, k%3 == 2)
 		opt := optimum(in)
 		var sum int64
@@ -35,10 +37,10 @@ func TestTiny(t *testing.T) {
 
 // On larger instances the encodings must agree with each other, and a found height with itself.
 func TestAgree(t *testing.T) {
-	d := dice(2)
+	d := testkit.Rand(2)
 	solved := map[string]int{}
 	for k := range 300 {
-		in := randomInstance(&d, 7+d.below(8), 9, k%2 == 1, k%5 == 4)
+		in := randomInstance(&d, 7+d.Below(8), 9, k%2 == 1, k%5 == 4)
 		top := int64(0)
 		for _, s := range in.Sizes {
 			top += s

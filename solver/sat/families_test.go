@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"stweaver/internal/testkit"
 )
 
 // Family (b): no slack, six live at most, load 30 to 100. Some have their optimum at the load, most above it. The order
@@ -14,7 +16,7 @@ func TestConstantLoad(t *testing.T) {
 	var table strings.Builder
 	fmt.Fprintf(&table, "%4s %4s  %-28s %-28s\n", "n", "gaps", "order: no, yes, clauses", "orientation: no, yes, clauses")
 	for _, n := range []int{30, 40, 60, 80, 120, 160, 240} {
-		d := dice(n)
+		d := testkit.Rand(n)
 		gaps := 0
 		var score [2]struct{ no, yes, clauses int64 }
 		sets := 8
@@ -22,7 +24,7 @@ func TestConstantLoad(t *testing.T) {
 			sets = 3
 		}
 		for range sets {
-			arcs, length := constantLoad(&d, n, 30+int64(d.below(71)))
+			arcs, length := constantLoad(&d, n, 30+int64(d.Below(71)))
 			in, base := fromArcs(arcs, length), load(arcs, length)
 			_, peak, bound, _ := Minimise(in, base, 2*base, Budget{Seconds: 60})
 			if peak != bound {
@@ -112,25 +114,25 @@ func TestSlidingChain(t *testing.T) {
 // With residents, transients and twins the reductions have something to do at sizes brute force cannot reach: what they
 // decide must not differ from what the encodings say without them, where those say anything in time.
 func TestReductionsAgree(t *testing.T) {
-	d := dice(7)
+	d := testkit.Rand(7)
 	removed, said, silent := 0, 0, 0
 	for k := range 40 {
-		arcs, length := constantLoad(&d, 12+d.below(8), 16+int64(d.below(12)))
-		for range 2 + d.below(4) { // residents, long ones and short ones, with repeats
-			s := d.below(length)
-			a := arc{s, s + 1 + d.below(length-s), 1 + int64(d.below(9))}
-			if d.below(2) == 0 {
+		arcs, length := constantLoad(&d, 12+d.Below(8), 16+int64(d.Below(12)))
+		for range 2 + d.Below(4) { // residents, long ones and short ones, with repeats
+			s := d.Below(length)
+			a := arc{s, s + 1 + d.Below(length-s), 1 + int64(d.Below(9))}
+			if d.Below(2) == 0 {
 				a.start, a.end = 0, length
 			}
 			arcs = append(arcs, a)
-			if d.below(3) == 0 {
+			if d.Below(3) == 0 {
 				arcs = append(arcs, a)
 			}
 		}
 		if k%3 == 2 { // some wrap
 			for v := range arcs {
-				if d.below(4) == 0 {
-					turn := d.below(length)
+				if d.Below(4) == 0 {
+					turn := d.Below(length)
 					arcs[v].start += turn
 					arcs[v].end += turn
 				}
@@ -176,7 +178,7 @@ func TestReductionsAgree(t *testing.T) {
 
 // Rounded sizes: down refutes, up fits, and neither ever the wrong way round.
 func TestRounded(t *testing.T) {
-	d := dice(10)
+	d := testkit.Rand(10)
 	by := map[string]int{}
 	for k := range 12 {
 		arcs, length := constantLoad(&d, 30, 600)
@@ -185,7 +187,7 @@ func TestRounded(t *testing.T) {
 			a := DecideOrder(in, 900, Budget{})
 			in.Fixed = slices.Repeat([]int64{-1}, len(arcs))
 			for range 3 {
-				v := d.below(len(arcs))
+				v := d.Below(len(arcs))
 				in.Fixed[v] = a.Offsets[v]
 			}
 		}
@@ -224,7 +226,7 @@ func TestRounded(t *testing.T) {
 // Sizes of odd bytes and gigabyte units: too many candidates for the order encoding, so rounding and orientation
 // take turns. What they say must agree with the order encoding of the same instance in coarse units.
 func TestTurns(t *testing.T) {
-	d := dice(8)
+	d := testkit.Rand(8)
 	by := map[string]int{}
 	for k := range 12 {
 		arcs, length := constantLoad(&d, 24, 60)
@@ -238,7 +240,7 @@ func TestTurns(t *testing.T) {
 		const u = 1_000_003
 		big := Instance{Sizes: slices.Clone(in.Sizes), Conflicts: in.Conflicts}
 		for v := range big.Sizes {
-			big.Sizes[v] = big.Sizes[v]*u - int64(d.below(1000))
+			big.Sizes[v] = big.Sizes[v]*u - int64(d.Below(1000))
 		}
 		for _, capacity := range []int64{(peak-1)*u - 200_000, peak * u} {
 			a := Decide(big, capacity, Budget{MaxClauses: 3000, Seconds: 20})
@@ -254,7 +256,7 @@ func TestTurns(t *testing.T) {
 
 // A decided answer is the same however often and whenever it is asked.
 func TestSameAnswer(t *testing.T) {
-	d := dice(9)
+	d := testkit.Rand(9)
 	for range 3 {
 		arcs, length := constantLoad(&d, 50, 50)
 		in, base := fromArcs(arcs, length), load(arcs, length)
@@ -277,7 +279,7 @@ func TestSameAnswer(t *testing.T) {
 
 // A budget too small for anything is an Unknown, not an answer and not a hang.
 func TestBudget(t *testing.T) {
-	arcs, length := constantLoad(new(dice), 200, 90)
+	arcs, length := constantLoad(new(testkit.Rand), 200, 90)
 	in, base := fromArcs(arcs, length), load(arcs, length)
 	for _, b := range []Budget{{MaxClauses: 10}, {MaxClauses: 1000, Seconds: 0.05}, {Seconds: 1e-9}} {
 		for _, by := range deciders {

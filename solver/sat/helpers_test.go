@@ -3,24 +3,13 @@ package sat
 import (
 	"slices"
 	"testing"
+
+	"stweaver/internal/testkit"
 )
 
-// dice is splitmix64.
-type dice uint64
-
-func (d *dice) next() uint64 {
-	*d += 0x9e3779b97f4a7c15
-	x := uint64(*d)
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}
-
-func (d *dice) below(n int) int { return int(d.next() % uint64(n)) }
-
-func (d *dice) shuffle(arcs []arc) {
+func shuffle(d *testkit.Rand, arcs []arc) {
 	for k := range arcs {
-		j := k + d.below(len(arcs)-k)
+		j := k + d.Below(len(arcs)-k)
 		arcs[k], arcs[j] = arcs[j], arcs[k]
 	}
 }
@@ -52,22 +41,22 @@ func fromArcs(arcs []arc, length int) Instance {
 }
 
 // randomInstance draws n buffers: intervals, or arcs where wrapped, some of them fixed (without overlap) where pinned.
-func randomInstance(d *dice, n int, most int64, wrapped, pinned bool) Instance {
+func randomInstance(d *testkit.Rand, n int, most int64, wrapped, pinned bool) Instance {
 	const length = 12
 	arcs := make([]arc, n)
 	for i := range arcs {
-		s := d.below(length)
-		e := s + 1 + d.below(length-1)
+		s := d.Below(length)
+		e := s + 1 + d.Below(length-1)
 		if !wrapped {
 			e = min(e, length)
 		}
-		arcs[i] = arc{s, e, 1 + int64(d.below(int(most)))}
+		arcs[i] = arc{s, e, 1 + int64(d.Below(int(most)))}
 	}
 	in := fromArcs(arcs, length)
 	if pinned {
 		in.Fixed = slices.Repeat([]int64{-1}, n)
-		for range 1 + d.below(2) {
-			in.Fixed[d.below(n)] = int64(d.below(int(most)))
+		for range 1 + d.Below(2) {
+			in.Fixed[d.Below(n)] = int64(d.Below(int(most)))
 		}
 	}
 	return in
@@ -161,13 +150,13 @@ func sound(t testing.TB, in Instance, capacity int64, a Answer) {
 
 // constantLoad draws a family without slack: four to six buffers are live and fill the load exactly; at each step two
 // of them die and their sum is split anew, until there are n.
-func constantLoad(d *dice, n int, load int64) (arcs []arc, length int) {
-	live := make([]int, 4+d.below(3))
+func constantLoad(d *testkit.Rand, n int, load int64) (arcs []arc, length int) {
+	live := make([]int, 4+d.Below(3))
 	left := load
 	for k := range live {
 		size := left / int64(len(live)-k)
 		if k+1 < len(live) && size > 1 {
-			size = 1 + int64(d.below(int(min(2*size-1, left-int64(len(live)-k-1)))))
+			size = 1 + int64(d.Below(int(min(2*size-1, left-int64(len(live)-k-1)))))
 		}
 		if k+1 == len(live) {
 			size = left
@@ -178,12 +167,12 @@ func constantLoad(d *dice, n int, load int64) (arcs []arc, length int) {
 	}
 	t := 1
 	for ; len(arcs)+2 <= n; t++ {
-		a, b := d.below(len(live)), d.below(len(live)-1)
+		a, b := d.Below(len(live)), d.Below(len(live)-1)
 		if b >= a {
 			b++
 		}
 		sum := arcs[live[a]].size + arcs[live[b]].size
-		cut := 1 + int64(d.below(int(sum-1)))
+		cut := 1 + int64(d.Below(int(sum-1)))
 		arcs[live[a]].end, arcs[live[b]].end = t, t
 		live[a], live[b] = len(arcs), len(arcs)+1
 		arcs = append(arcs, arc{start: t, size: cut}, arc{start: t, size: sum - cut})

@@ -3,19 +3,21 @@ package sat
 import (
 	"slices"
 	"testing"
+
+	"stweaver/internal/testkit"
 )
 
 // The answer does not depend on the switches: all of them, and each alone, and each alone left on. With all off the
 // encodings face what the reductions otherwise decide.
 func TestSwitches(t *testing.T) {
-	d := dice(3)
+	d := testkit.Rand(3)
 	solved := map[string]int{}
 	sets := []switches{0, 1<<allSwitches - 1}
 	for k := range allSwitches {
 		sets = append(sets, 1<<k, 1<<allSwitches-1-1<<k)
 	}
 	for k := range 250 {
-		in := randomInstance(&d, 1+d.below(6), 4, k%2 == 1, k%3 == 2)
+		in := randomInstance(&d, 1+d.Below(6), 4, k%2 == 1, k%3 == 2)
 		opt := optimum(in)
 		if opt < 0 {
 			continue
@@ -49,18 +51,18 @@ func TestSwitches(t *testing.T) {
 
 // Few lives, each repeated: the rules for twins and for turning a layout over must not work against each other.
 func TestTwins(t *testing.T) {
-	d := dice(6)
+	d := testkit.Rand(6)
 	for k := range 1500 {
 		const length = 6
 		var arcs []arc
 		for len(arcs) < 5 {
-			s := d.below(length)
-			a := arc{s, s + 1 + d.below(length-s), 1 + int64(d.below(4))}
-			for range min(1+d.below(3), 7-len(arcs)) {
+			s := d.Below(length)
+			a := arc{s, s + 1 + d.Below(length-s), 1 + int64(d.Below(4))}
+			for range min(1+d.Below(3), 7-len(arcs)) {
 				arcs = append(arcs, a)
 			}
 		}
-		d.shuffle(arcs)
+		shuffle(&d, arcs)
 		in := fromArcs(arcs, length)
 		opt := optimum(in)
 		for _, how := range []method{orderOnly, orientOnly} {
@@ -74,10 +76,10 @@ func TestTwins(t *testing.T) {
 }
 
 func TestMinimiseTiny(t *testing.T) {
-	d := dice(4)
+	d := testkit.Rand(4)
 	for k := range 600 {
-		in := randomInstance(&d, 1+d.below(6), 5, k%2 == 1, k%3 == 2)
-		scale := int64(1 + d.below(3))
+		in := randomInstance(&d, 1+d.Below(6), 5, k%2 == 1, k%3 == 2)
+		scale := int64(1 + d.Below(3))
 		for v := range in.Sizes {
 			in.Sizes[v] *= scale
 			if in.Fixed != nil && in.Fixed[v] > 0 {
@@ -88,8 +90,8 @@ func TestMinimiseTiny(t *testing.T) {
 		if opt < 0 {
 			continue
 		}
-		upper := opt + int64(d.below(9))
-		offsets, peak, bound, verdicts := Minimise(in, int64(d.below(int(opt)+1)), upper, Budget{})
+		upper := opt + int64(d.Below(9))
+		offsets, peak, bound, verdicts := Minimise(in, int64(d.Below(int(opt)+1)), upper, Budget{})
 		if peak != opt || bound != opt {
 			t.Fatalf("case %d: peak %d, bound %d, optimum %d, upper %d: %+v %+v", k, peak, bound, opt, upper, in, verdicts)
 		}
@@ -113,10 +115,10 @@ func TestMinimiseTiny(t *testing.T) {
 
 // A bound's core needs the bound by itself, and a bound never passes a found height.
 func TestLowerBound(t *testing.T) {
-	d := dice(5)
+	d := testkit.Rand(5)
 	raised := 0
 	for k := range 40 {
-		arcs, length := constantLoad(&d, 40, 30+int64(d.below(30)))
+		arcs, length := constantLoad(&d, 40, 30+int64(d.Below(30)))
 		in := fromArcs(arcs, length)
 		base := load(arcs, length)
 		_, peak, bound, _ := Minimise(in, base, 2*base, Budget{Seconds: 20})

@@ -4,18 +4,20 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"stweaver/internal/testkit"
 )
 
 // Sums against every subset; fixed ones may end above the capacity.
 func TestPatterns(t *testing.T) {
-	d := dice(11)
+	d := testkit.Rand(11)
 	for range 300 {
-		n := 1 + d.below(7)
-		c := &core{n: n, cap: int64(d.below(30)), fixed: slices.Repeat([]int64{-1}, n)}
+		n := 1 + d.Below(7)
+		c := &core{n: n, cap: int64(d.Below(30)), fixed: slices.Repeat([]int64{-1}, n)}
 		for v := range n {
-			c.size = append(c.size, 1+int64(d.below(6)))
-			if d.below(5) == 0 {
-				c.fixed[v], c.pinned = int64(d.below(30)), true
+			c.size = append(c.size, 1+int64(d.Below(6)))
+			if d.Below(5) == 0 {
+				c.fixed[v], c.pinned = int64(d.Below(30)), true
 			}
 		}
 		want := map[int64]bool{}
@@ -47,9 +49,9 @@ func TestPatterns(t *testing.T) {
 
 // The shape of interval graphs is chordal and its clique exact; a circle of four is neither a clique nor chordal.
 func TestShape(t *testing.T) {
-	d := dice(12)
+	d := testkit.Rand(12)
 	for range 200 {
-		in := randomInstance(&d, 1+d.below(9), 7, false, false)
+		in := randomInstance(&d, 1+d.Below(9), 7, false, false)
 		arcs := newGraph(in)
 		all := make([]int32, len(in.Sizes))
 		for v := range all {
