@@ -56,6 +56,9 @@ type Options struct {
 	Dump     string // pass after which Text is written to DumpTo
 	DumpTo   io.Writer
 	Progress func(pass string, done, total int, best, bound ir.Bytes)
+	// Stop, if not nil, ends the search for better layouts when it is closed: the best so far is
+	// kept, verified and written like any other. Which one that is depends on when.
+	Stop <-chan struct{}
 }
 
 // Compiled is what a compile found and made. All of it is immutable afterwards.
@@ -72,10 +75,13 @@ type Compiled struct {
 	// Rehearsal is nil where the plan cannot lose and none was needed.
 	Rehearsal *Rehearsal
 	Verified  Verification
+	// Interrupted is true if Options.Stop ended a search that had more to try.
+	Interrupted bool
 
 	options  Options
 	template *Template
 	mapping  *mapping
+	shares   []share // by stream
 	digest   [32]byte
 }
 

@@ -19,6 +19,8 @@ type StreamPack struct {
 	Packer  string // the packer that made the layout kept
 	Tries   int
 	Nodes   int64 // of the exact search, where one was made
+	// Repeats is what the packers found to be regular; nil where they did not have to look.
+	Repeats *Repeats
 }
 
 // Bound is the least any layout of the planned buffers can need while streams share nothing:
@@ -31,60 +33,110 @@ func (c *Compiled) Bound() ir.Bytes {
 	return sum
 }
 
+// share is one stream's share of the problem.
+type share struct {
+	ids     []ir.BufferID
+	buffers []ir.Buffer
+	layout  ir.Layout // of buffers, from address 0
+}
+
+// shares cuts the problem into streams; one without buffers has none.
+func shares(p *ir.Problem) []share {
+	out := make([]share, len(p.Streams))
+	for i := range p.Buffers {
+		s := &out[p.Buffers[i].Stream]
+		s.ids = append(s.ids, ir.BufferID(i))
+		s.buffers = append(s.buffers, p.Buffers[i])
+	}
+	return out
+}
+
 // runPack packs each stream's buffers by themselves and stacks the results: PyTorch never
 // shares memory between streams, and without events at run time a plan must not either.
 //
 //	arena  | stream 0            | stream 1 | stream 2 |
 //	       0                     begin      …          peak
 func (c *Compiled) runPack(ctx context.Context) error {
-	p := c.Problem
-	c.Packs = nil
-	c.Layout = &ir.Layout{Offsets: make([]ir.Offset, len(p.Buffers))}
-	c.Streams = make([]ir.PlanStream, len(p.Streams))
-	ids := make([][]ir.BufferID, len(p.Streams))
-	for i := range p.Buffers {
-		s := p.Buffers[i].Stream
-		ids[s] = append(ids[s], ir.BufferID(i))
-	}
-	var base ir.Bytes
-	for s := range p.Streams {
+	c.Packs, c.Interrupted = nil, false
+	c.shares = shares(c.Problem)
+	search, done := c.searching(ctx)
+	defer done()
+	for s := range c.shares {
+		if len(c.shares[s].buffers) > 0 {
+			c.Packs = append(c.Packs, c.packStream(search, ir.StreamID(s)))
+		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		c.Streams[s] = ir.PlanStream{Handle: p.Streams[s], Begin: ir.Offset(base), End: ir.Offset(base)}
-		if len(ids[s]) == 0 {
-			continue
+	}
+	c.stack()
+	return c.checkCapacity()
+}
+
+// searching returns a context that ends with ctx, and when the user has had enough.
+func (c *Compiled) searching(ctx context.Context) (context.Context, context.CancelFunc) {
+	search, cancel := context.WithCancel(ctx)
+	select {
+	case <-c.options.Stop:
+		cancel()
+	default:
+	}
+	if c.options.Stop != nil {
+		go func() {
+			select {
+			case <-c.options.Stop:
+				cancel()
+			case <-search.Done():
+			}
+		}()
+	}
+	return search, cancel
+}
+
+// stack puts the streams' layouts on each other.
+func (c *Compiled) stack() {
+	c.Layout = &ir.Layout{Offsets: make([]ir.Offset, len(c.Problem.Buffers))}
+	c.Streams = make([]ir.PlanStream, len(c.shares))
+	var base ir.Bytes
+	for s := range c.shares {
+		share := &c.shares[s]
+		for k, id := range share.ids {
+			c.Layout.Offsets[id] = ir.Offset(base) + share.layout.Offsets[k]
 		}
-		buffers := make([]ir.Buffer, len(ids[s]))
-		for k, id := range ids[s] {
-			buffers[k] = p.Buffers[id]
-		}
-		o := heuristics.Options{Effort: c.options.Effort.tries()}
-		if c.options.Progress != nil {
-			o.Progress = func(try, tries int, best, bound ir.Bytes) { c.options.Progress("pack", try, tries, best, bound) }
-		}
-		r := heuristics.Pack(buffers, p.L1, o)
-		sp := StreamPack{Stream: ir.StreamID(s), Buffers: len(buffers), Bound: r.Bound, Kind: solver.LivePeak, Packer: r.Packer, Tries: r.Tries}
-		layout := r.Layout
-		if layout.Peak > r.Bound {
-			layout = c.search(ctx, buffers, layout, &sp)
-		}
-		sp.Peak = layout.Peak
-		for k, id := range ids[s] {
-			c.Layout.Offsets[id] = ir.Offset(base) + layout.Offsets[k]
-		}
-		base += layout.Peak
-		c.Streams[s].End = ir.Offset(base)
-		c.Packs = append(c.Packs, sp)
+		c.Streams[s] = ir.PlanStream{Handle: c.Problem.Streams[s], Begin: ir.Offset(base), End: ir.Offset(base + share.layout.Peak)}
+		base += share.layout.Peak
 	}
 	c.Layout.Peak = base
-	if limit := c.options.Rules.Capacity; limit > 0 && base > limit {
-		if bound := c.Bound(); bound > limit {
-			return &InfeasibleError{fmt.Sprintf("the plan cannot fit: %d bytes are live at once, the capacity is %d", bound, limit)}
-		}
-		return &InfeasibleError{fmt.Sprintf("no layout within the capacity of %d bytes was found (best: %d, bound: %d); try --effort max", limit, base, c.Bound())}
+}
+
+func (c *Compiled) checkCapacity() error {
+	limit, peak := c.options.Rules.Capacity, c.Layout.Peak
+	if limit == 0 || peak <= limit {
+		return nil
 	}
-	return nil
+	if bound := c.Bound(); bound > limit {
+		return &InfeasibleError{fmt.Sprintf("the plan cannot fit: %d bytes are live at once, the capacity is %d", bound, limit)}
+	}
+	return &InfeasibleError{fmt.Sprintf("no layout within the capacity of %d bytes was found (best: %d, bound: %d); try --effort max", limit, peak, c.Bound())}
+}
+
+// packStream finds a layout for one stream: the portfolio first, and where it stays above the
+// bound, the exact search.
+func (c *Compiled) packStream(search context.Context, s ir.StreamID) StreamPack {
+	share := &c.shares[s]
+	o := heuristics.Options{Effort: c.options.Effort.tries(), Stop: func() bool { return search.Err() != nil }}
+	if c.options.Progress != nil {
+		o.Progress = func(try, tries int, best, bound ir.Bytes) { c.options.Progress("pack", try, tries, best, bound) }
+	}
+	r := heuristics.Pack(share.buffers, c.Problem.L1, o)
+	sp := StreamPack{Stream: s, Buffers: len(share.buffers), Bound: r.Bound, Kind: solver.LivePeak, Packer: r.Packer, Tries: r.Tries, Repeats: repeatsOf(&r)}
+	share.layout = r.Layout
+	if r.Layout.Peak > r.Bound {
+		share.layout = c.search(search, share.buffers, r.Layout, &sp)
+	}
+	sp.Peak = share.layout.Peak
+	c.Interrupted = c.Interrupted || sp.Peak > sp.Bound && search.Err() != nil
+	return sp
 }
 
 // nodesOf is the budget of the exact search for n buffers whose layout is gap above a bound, in

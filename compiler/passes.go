@@ -93,8 +93,7 @@ func (c *Compiled) runVerify(context.Context) error {
 	if v := ir.Verify(c.Problem, &c.options.Rules, c.Layout); len(v) > 0 {
 		panic(fmt.Sprintf("BUG: the layout is invalid: %v", v[0]))
 	}
-	lists, listOf := future(c.Problem, c.Layout)
-	c.Plan = ir.NewPlan(c.Problem, c.Layout, c.Streams, lists, listOf)
+	c.makePlan()
 	placed, v, err := c.VerifyEvents(c.Plan)
 	if err != nil {
 		return err
@@ -104,6 +103,12 @@ func (c *Compiled) runVerify(context.Context) error {
 	}
 	c.Verified = Verification{Buffers: len(c.Problem.Buffers), Replayed: placed}
 	return nil
+}
+
+// makePlan writes the layout as a plan.
+func (c *Compiled) makePlan() {
+	lists, listOf := future(c.Problem, c.Layout)
+	c.Plan = ir.NewPlan(c.Problem, c.Layout, c.Streams, lists, listOf)
 }
 
 // VerifyEvents executes plan on the recorded events: every steady iteration, and every seam
@@ -141,6 +146,10 @@ func (c *Compiled) runEmit(context.Context) error {
 		{Key: "effort", Value: string(c.options.Effort)},
 		{Key: "method", Value: strings.Join(method, ", ")},
 		{Key: "proved", Value: fmt.Sprint(c.Layout.Peak == c.Bound())},
+	}
+	if c.Interrupted {
+		c.Plan.Info = append(c.Plan.Info, ir.Fact{Key: "interrupted", Value: "true"})
+		c.Notes = append(c.Notes, "the search was interrupted: the plan holds the best layout found until then")
 	}
 	return nil
 }

@@ -3,7 +3,9 @@ package compiler
 import (
 	"context"
 	"fmt"
+	"slices"
 
+	"stweaver/heuristics"
 	"stweaver/ir"
 	"stweaver/runtime/model"
 )
@@ -17,6 +19,10 @@ import (
 //	full plan     | arena: static part, at its own peak    | heap: the rest, at its own peak |
 //	shrunk plan   | arena: whole-run part | heap: everything else, at the peak of the sum |
 //
+// Before that, layouts of equal peak are told apart: where the idle space lies decides how many of
+// the dynamic requests it takes. Each of a few is rehearsed, and the one with which plan and heap
+// reserve least is kept (dynamic.md 3 measured up to 0.9 % between two of them).
+//
 // The rehearsal needs no marks: it must hold for programs that set none.
 
 // Rehearsal is what it showed, in bytes reserved at the peak.
@@ -26,6 +32,10 @@ type Rehearsal struct {
 	Live   ir.Bytes `json:"live_bytes"`             // peak allocated: nothing can reserve less
 	Shrunk ir.Bytes `json:"shrunk_bytes,omitempty"` // of the plan that was shrunk, where it was
 	Holds  string   `json:"holds"`                  // "all", or "persistent": what the plan holds
+	// Layouts of equal peak that were compared, and the most that one of them reserved: 1 and Plan
+	// where there was no choice.
+	Layouts int      `json:"layouts"`
+	Worst   ir.Bytes `json:"worst_layout_bytes"`
 }
 
 // Kept is what the plan that was kept reserves, with the heap beside it.
@@ -63,6 +73,9 @@ func (c *Compiled) runRehearse(ctx context.Context) error {
 	r.Plan, r.Live = c.rehearse(w, c.Plan)
 	r.Heap, _ = c.rehearse(w, nil)
 	c.Rehearsal = r
+	if err := c.chooseLayout(ctx, w, r); err != nil {
+		return err
+	}
 	if r.Plan <= r.Heap {
 		return nil
 	}
@@ -85,6 +98,63 @@ func (c *Compiled) runRehearse(ctx context.Context) error {
 	c.Notes = append(c.Notes, fmt.Sprintf("sizes vary too much for a full plan: it would reserve %s where the heap alone takes %s; only what lives for the whole run is planned (%s in rehearsal)",
 		Size(r.Plan), Size(r.Heap), Size(r.Shrunk)))
 	return nil
+}
+
+// choiceWorth: less than this part of what is live (1/2,000) is not worth a choice.
+const choiceWorth = 2_000
+
+// chooseLayout tries other layouts of the same peak, a stream at a time, and keeps the one with
+// which plan and heap reserve least.
+func (c *Compiled) chooseLayout(ctx context.Context, w *Workload, r *Rehearsal) error {
+	r.Layouts, r.Worst = 1, r.Plan
+	search, done := c.searching(ctx)
+	defer done()
+	o := heuristics.Options{Stop: func() bool { return search.Err() != nil }}
+	changed := false
+	for i := range c.Packs {
+		sp := &c.Packs[i]
+		s := &c.shares[sp.Stream]
+		if r.Plan-r.Live <= r.Live/choiceWorth || !c.hasDynamic(sp.Stream) {
+			continue
+		}
+		best := s.layout
+		for _, a := range heuristics.Alternatives(s.buffers, c.Problem.L1, sp.Peak, s.layout, c.options.Effort.layouts(), o) {
+			s.layout = a.Layout
+			c.stack()
+			c.makePlan()
+			r.Layouts++
+			reserved, _ := c.rehearse(w, c.Plan)
+			r.Worst = max(r.Worst, reserved)
+			if reserved < r.Plan {
+				r.Plan, best, sp.Packer, changed = reserved, a.Layout, a.Packer, true
+			}
+		}
+		s.layout, sp.Peak = best, best.Peak
+	}
+	if r.Layouts == 1 {
+		return nil
+	}
+	c.stack()
+	if !changed {
+		c.makePlan()
+		return nil
+	}
+	return c.runVerify(ctx)
+}
+
+// layouts is how many others of equal peak are compared where dynamic requests tell them apart.
+func (e Effort) layouts() int {
+	switch e {
+	case Fast:
+		return 0
+	case Max:
+		return 8
+	}
+	return 3
+}
+
+func (c *Compiled) hasDynamic(s ir.StreamID) bool {
+	return slices.ContainsFunc(c.Problem.Entries, func(e ir.Entry) bool { return e.Kind == ir.Dynamic && e.Stream == s })
 }
 
 // recorded is the workload of the recording itself: each steady iteration once.

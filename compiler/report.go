@@ -2,6 +2,8 @@ package compiler
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"stweaver/ir"
 	"stweaver/solver"
@@ -45,6 +47,7 @@ type Summary struct {
 	VerifiedRequests int                  `json:"verified_requests"` // placed while executing the recorded events
 	Seconds          float64              `json:"seconds"`
 	Passes           []PassSummary        `json:"passes"`
+	Repeats          []*Repeats           `json:"repeats,omitempty"` // by stream, where packing needed them
 	Notes            []string             `json:"notes"`
 	Rehearsal        *Rehearsal           `json:"rehearsal,omitempty"` // absent where the plan cannot lose
 	Explain          *Explanation         `json:"explain,omitempty"`
@@ -69,12 +72,18 @@ func (c *Compiled) Summary(planFile int, read float64) *Summary {
 		VerifiedBuffers: c.Verified.Buffers, VerifiedRequests: c.Verified.Replayed, Notes: c.Notes, Rehearsal: c.Rehearsal,
 	}
 	for _, p := range c.Packs {
+		if p.Repeats != nil {
+			s.Repeats = append(s.Repeats, p.Repeats)
+		}
 		if p.Kind != solver.LivePeak {
 			s.BoundKind = p.Kind
 		}
 	}
 	if len(c.Packs) > 1 {
 		s.BoundKind = "sum of the streams' live peaks"
+		if kinds := c.boundKinds(); len(kinds) > 1 || kinds[0] != solver.LivePeak {
+			s.BoundKind = "sum of the streams' bounds: " + strings.Join(kinds, ", ")
+		}
 		together, _ := c.Problem.LivePeak()
 		s.StreamsApart = s.Bound - together
 	}
@@ -117,6 +126,17 @@ func (c *Compiled) Summary(planFile int, read float64) *Summary {
 		s.Seconds += p.Seconds
 	}
 	return s
+}
+
+// boundKinds lists the kinds of the streams' bounds, each once.
+func (c *Compiled) boundKinds() []string {
+	var kinds []string
+	for _, p := range c.Packs {
+		if !slices.Contains(kinds, p.Kind) {
+			kinds = append(kinds, p.Kind)
+		}
+	}
+	return kinds
 }
 
 // Size prints bytes in binary units, for people.

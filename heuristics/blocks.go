@@ -46,6 +46,13 @@ type GroupClass struct {
 	TMP       float64  // time-memory product of all of them together, 0 to 1
 }
 
+// Repeats looks for what is regular in the buffers of one arena: congruent blocks, ordered by
+// what they save, and groups, by size × life. It is what a Result reports where the race got as
+// far as to look. It is safe for concurrent use.
+func Repeats(buffers []ir.Buffer, horizon ir.Tick) ([]BlockClass, []GroupClass) {
+	return newInstance(buffers, horizon).regularity()
+}
+
 // regularity summarises the repeats: blocks by what they save, groups by size × life.
 func (in *instance) regularity() ([]BlockClass, []GroupClass) {
 	blocks := slices.Clone(in.blockSet().classes)

@@ -26,7 +26,10 @@ func compileCommand(a *app) *cobra.Command {
 		Short: "Make a plan from a profile",
 		Long: `compile reads a profile, finds its iterations, plans every request that repeats, verifies
 the plan and, with -o, writes it. The report goes to standard output (to standard error
-with -o -).`,
+with -o -).
+
+A signal (Ctrl-C, SIGTERM) while it packs ends the search: the best layout so far is verified and
+written like any other, and the exit code is 130. A second one ends the command.`,
 		Args: args(1, "one profile"),
 		RunE: func(cmd *cobra.Command, in []string) error { return a.compile(cmd, in[0], &f) },
 	}
@@ -80,14 +83,19 @@ func (a *app) compile(cmd *cobra.Command, in string, f *compileFlags) error {
 	}
 	read := time.Since(began).Seconds()
 	p := a.progress("packing")
-	o.Progress = func(_ string, done, total int, best, bound ir.Bytes) {
+	o.Stop = a.interrupts.arm()
+	o.Progress = func(pass string, done, total int, best, bound ir.Bytes) {
+		if pass == "verify" {
+			a.interrupts.disarm()
+		}
 		text := ""
 		if bound > 0 {
-			text = fmt.Sprintf("%s, gap %s", compiler.Size(best), percent(float64(best)/float64(bound)-1))
+			text = fmt.Sprintf("%s, bound %s, gap %s", compiler.Size(best), compiler.Size(bound), percent(float64(best)/float64(bound)-1))
 		}
 		p.set(int64(done), int64(total), text)
 	}
 	c, err := compiler.Compile(cmd.Context(), t, o)
+	a.interrupts.disarm()
 	p.close()
 	var steps *compiler.StepsError
 	if errors.As(err, &steps) && f.steps == "" {
@@ -106,18 +114,34 @@ func (a *app) compile(cmd *cobra.Command, in string, f *compileFlags) error {
 		}
 	}
 	if f.dump != "" {
-		return nil
+		return interrupted(in, c)
 	}
 	s := c.Summary(len(data), read)
 	if f.explain {
 		s.Explain = c.Explain()
+		s.Repeats = c.Repeats()
 	}
 	if f.out == "-" {
 		b := *a
 		b.stdout = a.stderr
-		return b.printSummary(s)
+		err = b.printSummary(s)
+	} else {
+		err = a.printSummary(s)
 	}
-	return a.printSummary(s)
+	if err != nil {
+		return err
+	}
+	return interrupted(in, c)
+}
+
+var errInterrupted = errors.New("the search was interrupted; the plan holds the best layout found until then")
+
+// interrupted is the error of a compile whose search was ended by a signal. The plan is whole.
+func interrupted(in string, c *compiler.Compiled) error {
+	if !c.Interrupted {
+		return nil
+	}
+	return named(in, errInterrupted)
 }
 
 // named puts the input's name before an error about its content.
@@ -160,8 +184,14 @@ func (a *app) printSummary(s *compiler.Summary) error {
 	}
 	if r := s.Rehearsal; r != nil {
 		w.row("rehearsal", fmt.Sprintf("plan and heap reserve %s, the heap alone %s, for %s live", compiler.Size(r.Kept()), compiler.Size(r.Heap), compiler.Size(r.Live)))
+		if r.Layouts > 1 {
+			w.row("", fmt.Sprintf("the best of %d layouts of equal peak; the worst reserves %s", r.Layouts, compiler.Size(r.Worst)))
+		}
 	}
 	w.row("method", s.Method)
+	for _, x := range s.Repeats {
+		w.row("repeats", x.String())
+	}
 	w.row("plan file", fmt.Sprintf("%d bytes, %.1f a planned request of the step", s.PlanFile, s.BytesPerRequest))
 	w.row("verified", fmt.Sprintf("%d buffers, %d requests on the recorded events", s.VerifiedBuffers, s.VerifiedRequests))
 	w.row("time", timeLine(s))

@@ -48,6 +48,7 @@ type app struct {
 	stdout, stderr io.Writer
 	json           bool
 	device         int
+	interrupts     *interrupts
 }
 
 // commands is the literal table of the tool; those of a build with cgo follow it.
@@ -62,18 +63,21 @@ var commands = []func(*app) *cobra.Command{
 
 // run is the whole program: streams in, exit code out.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, interrupts: &interrupts{}}
 	defer func() {
 		if r := recover(); r != nil {
 			fmt.Fprintf(stderr, "stweaver: %v\nThis is a bug in stweaver: nothing was written. Please report it with the command line.\n", r)
 			code = exitInternal
 		}
 	}()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
 	done := make(chan struct{})
 	defer close(done)
-	go a.insist(ctx, done)
+	go a.obey(signals, stop, done)
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
@@ -91,14 +95,21 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	return code
 }
 
-// insist ends the process when an interrupted command does not return by itself: it may be
-// waiting for input.
-func (a *app) insist(ctx context.Context, done <-chan struct{}) {
-	select {
-	case <-done:
-		return
-	case <-ctx.Done():
+// obey ends a command by a signal. A search is ended first, and the command goes on with the best it
+// has; a second signal, or one at any other time, ends the command, and the process too if the command
+// does not return by itself: it may be waiting for input.
+func (a *app) obey(signals <-chan os.Signal, cancel context.CancelFunc, done <-chan struct{}) {
+	for ended := false; !ended; {
+		select {
+		case <-done:
+			return
+		case <-signals:
+			if ended = !a.interrupts.endSearch(); !ended {
+				fmt.Fprintln(a.stderr, "stweaver: the search ends; the best layout so far is verified and kept (once more: abort)")
+			}
+		}
 	}
+	cancel()
 	select {
 	case <-done:
 	case <-time.After(time.Second):
@@ -116,7 +127,7 @@ func exitCode(err error) int {
 	var infeasible *compiler.InfeasibleError
 	var path *os.PathError
 	switch {
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled), errors.Is(err, errInterrupted):
 		return exitInterrupted
 	case errors.As(err, &usage), strings.HasPrefix(err.Error(), "unknown command"):
 		return exitUsage
