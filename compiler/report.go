@@ -50,6 +50,7 @@ type Summary struct {
 	Repeats          []*Repeats           `json:"repeats,omitempty"` // by stream, where packing needed them
 	Notes            []string             `json:"notes"`
 	Rehearsal        *Rehearsal           `json:"rehearsal,omitempty"` // absent where the plan cannot lose
+	Proofs           []Proof              `json:"proofs,omitempty"`    // where they were asked for
 	Explain          *Explanation         `json:"explain,omitempty"`
 }
 

@@ -16,7 +16,7 @@ import (
 
 type compileFlags struct {
 	out, effort, capacity, streams, steps, dump string
-	onePass, explain                            bool
+	onePass, explain, prove                     bool
 }
 
 func compileCommand(a *app) *cobra.Command {
@@ -40,6 +40,7 @@ written like any other, and the exit code is 130. A second one ends the command.
 	c.Flags().StringVar(&f.steps, "steps", "", "plan from iterations `A:B` of the profile, counted from 0, B excluded")
 	c.Flags().BoolVar(&f.onePass, "one-pass", false, "do not look for iterations: plan the recording as it is, once through")
 	c.Flags().BoolVar(&f.explain, "explain", false, "say where the peak is, what holds it up, and what would lower it")
+	c.Flags().BoolVar(&f.prove, "prove", false, "where the plan is above its bound, ask SAT for a proof; takes up to ten seconds a stream and changes no plan")
 	c.Flags().StringVar(&f.dump, "dump", "", "print the text form after `PASS` instead of the report: "+strings.Join(compiler.PassNames(), ", "))
 	return c
 }
@@ -117,6 +118,9 @@ func (a *app) compile(cmd *cobra.Command, in string, f *compileFlags) error {
 		return interrupted(in, c)
 	}
 	s := c.Summary(len(data), read)
+	if f.prove {
+		s.Proofs = c.Prove(cmd.Context())
+	}
 	if f.explain {
 		s.Explain = c.Explain()
 		s.Repeats = c.Repeats()
@@ -187,6 +191,9 @@ func (a *app) printSummary(s *compiler.Summary) error {
 		if r.Layouts > 1 {
 			w.row("", fmt.Sprintf("the best of %d layouts of equal peak; the worst reserves %s", r.Layouts, compiler.Size(r.Worst)))
 		}
+	}
+	for _, p := range s.Proofs {
+		w.row("proof", p.String())
 	}
 	w.row("method", s.Method)
 	for _, x := range s.Repeats {

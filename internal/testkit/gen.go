@@ -228,6 +228,42 @@ func Pipeline(seed uint64, s Schedule) ([]ir.Buffer, ir.Tick) {
 	return t.Done()
 }
 
+// ConstantLoad draws a family without slack, of which many need more than their live peak: four to six
+// buffers are live and fill load units of ir.Align exactly; at each step two of them die and their sum
+// is split anew, until there are about n.
+func ConstantLoad(r *Rand, n int, load int64) (buffers []ir.Buffer, horizon ir.Tick) {
+	live := make([]int, 4+r.Below(3))
+	left := load
+	for k := range live {
+		size := left / int64(len(live)-k)
+		if k+1 < len(live) && size > 1 {
+			size = 1 + int64(r.Below(int(min(2*size-1, left-int64(len(live)-k-1)))))
+		}
+		if k+1 == len(live) {
+			size = left
+		}
+		left -= size
+		live[k] = len(buffers)
+		buffers = append(buffers, ir.Buffer{Size: ir.Bytes(size) * ir.Align})
+	}
+	t := ir.Tick(1)
+	for ; len(buffers)+2 <= n; t++ {
+		a, b := r.Below(len(live)), r.Below(len(live)-1)
+		if b >= a {
+			b++
+		}
+		sum := int64((buffers[live[a]].Size + buffers[live[b]].Size) / ir.Align)
+		cut := 1 + int64(r.Below(int(sum-1)))
+		buffers[live[a]].End, buffers[live[b]].End = t, t
+		live[a], live[b] = len(buffers), len(buffers)+1
+		buffers = append(buffers, ir.Buffer{Start: t, Size: ir.Bytes(cut) * ir.Align}, ir.Buffer{Start: t, Size: ir.Bytes(sum-cut) * ir.Align})
+	}
+	for _, v := range live {
+		buffers[v].End = t
+	}
+	return buffers, t
+}
+
 // Loop makes a prologue of some buffers and one iteration of n buffers in which about one
 // of carry is alive at the border: allocated in the loop, alive to its end, and for a
 // while, as a head at the same address, at its beginning.

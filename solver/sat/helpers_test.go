@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"stweaver/internal/testkit"
+	"stweaver/ir"
 )
 
 func shuffle(d *testkit.Rand, arcs []arc) {
@@ -148,37 +149,12 @@ func sound(t testing.TB, in Instance, capacity int64, a Answer) {
 	}
 }
 
-// constantLoad draws a family without slack: four to six buffers are live and fill the load exactly; at each step two
-// of them die and their sum is split anew, until there are n.
+// constantLoad is testkit.ConstantLoad in units.
 func constantLoad(d *testkit.Rand, n int, load int64) (arcs []arc, length int) {
-	live := make([]int, 4+d.Below(3))
-	left := load
-	for k := range live {
-		size := left / int64(len(live)-k)
-		if k+1 < len(live) && size > 1 {
-			size = 1 + int64(d.Below(int(min(2*size-1, left-int64(len(live)-k-1)))))
-		}
-		if k+1 == len(live) {
-			size = left
-		}
-		left -= size
-		live[k] = len(arcs)
-		arcs = append(arcs, arc{start: 0, size: size})
+	buffers, horizon := testkit.ConstantLoad(d, n, load)
+	for i := range buffers {
+		b := &buffers[i]
+		arcs = append(arcs, arc{start: int(b.Start), end: int(b.End), size: int64(b.Size / ir.Align)})
 	}
-	t := 1
-	for ; len(arcs)+2 <= n; t++ {
-		a, b := d.Below(len(live)), d.Below(len(live)-1)
-		if b >= a {
-			b++
-		}
-		sum := arcs[live[a]].size + arcs[live[b]].size
-		cut := 1 + int64(d.Below(int(sum-1)))
-		arcs[live[a]].end, arcs[live[b]].end = t, t
-		live[a], live[b] = len(arcs), len(arcs)+1
-		arcs = append(arcs, arc{start: t, size: cut}, arc{start: t, size: sum - cut})
-	}
-	for _, v := range live {
-		arcs[v].end = t
-	}
-	return arcs, t
+	return arcs, int(horizon)
 }
