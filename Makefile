@@ -8,6 +8,7 @@ BIN       := bin/stweaver
 # at the wrong moment ("context deadline exceeded", golang/go#75804) and tests less where CPUs are slow.
 FUZZTIME  ?= 50000x
 DATA      ?= ../shared/data
+TABLE     ?= plans
 STATICCHECK_VERSION := v0.8.2
 
 # go-nvml wraps functions that NVIDIA has deprecated.
@@ -81,8 +82,8 @@ determinism: build ## two processes, different GOMAXPROCS: the same plan bytes
 	  GOMAXPROCS=4 $(BIN) compile $$p -o $(BUILD)/many.plan >/dev/null || exit 1; \
 	  cmp $(BUILD)/one.plan $(BUILD)/many.plan || exit 1; done; echo "determinism: ok"
 
-survey: build ## one row for every profile under DATA: the tables of README
-	$(GO) run ./internal/survey -data $(DATA)
+survey: build ## one row for every profile under DATA; TABLE: plans, efforts, periodic, packers
+	$(GO) run ./internal/survey -data $(DATA) -table $(TABLE)
 
 clean: ## remove what was built
 	rm -rf $(BUILD) bin

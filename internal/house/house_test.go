@@ -28,7 +28,7 @@ var allowed = map[string][]string{
 	"runtime/model/plantest": {"runtime/model", "ir"},
 	"internal/testkit":       {"ir"},
 	"internal/house":         {},
-	"internal/survey":        {"compiler", "ir"},
+	"internal/survey":        {"compiler", "heuristics", "ir", "profile"},
 	"cmd/stweaver":           {"compiler", "heuristics", "ir", "profile", "runtime", "runtime/model"},
 }
 

@@ -3,6 +3,7 @@
 // a user would, and adds nothing of its own.
 //
 //	make survey DATA=../shared/data
+//	make survey DATA=../shared/data TABLE=efforts
 package main
 
 import (
@@ -25,10 +26,11 @@ func main() {
 	bin := flag.String("bin", "bin/stweaver", "the command")
 	data := flag.String("data", "../shared/data", "folder of profiles")
 	only := flag.String("only", "", "only files whose path contains this")
-	diverge := flag.Bool("diverge", true, "replay with divergence, too")
+	table := flag.String("table", "plans", "what to print: plans, and diverge after it; efforts; periodic; packers")
+	diverge := flag.Bool("diverge", true, "with plans: replay with divergence, too")
 	flag.Parse()
 	s := &survey{bin: *bin, root: *data}
-	if err := s.run(*only, *diverge); err != nil {
+	if err := s.run(*table, *only, *diverge); err != nil {
 		fmt.Fprintln(os.Stderr, "survey:", err)
 		os.Exit(1)
 	}
@@ -63,7 +65,7 @@ type replayed struct {
 	Conflicts      uint64  `json:"conflicts"`
 }
 
-func (s *survey) run(only string, diverge bool) error {
+func (s *survey) run(table, only string, diverge bool) error {
 	dir, err := os.MkdirTemp("", "survey")
 	if err != nil {
 		return err
@@ -85,6 +87,32 @@ func (s *survey) run(only string, diverge bool) error {
 	if err != nil {
 		return err
 	}
+	switch table {
+	case "plans":
+		err = s.plansTable(files)
+	case "efforts":
+		err = s.efforts(files)
+	case "periodic":
+		err = s.periodic(files)
+	case "packers":
+		err = s.packers(files)
+	default:
+		err = fmt.Errorf("no table %q", table)
+	}
+	if err == nil && len(s.refused) > 0 {
+		fmt.Print("\nNot planned:\n\n| profile | exit | message |\n|---|---|---|\n")
+		for _, r := range s.refused {
+			fmt.Println(r)
+		}
+	}
+	if err == nil && table == "plans" && diverge {
+		err = s.divergence()
+	}
+	return err
+}
+
+// plansTable compiles, verifies and replays each profile.
+func (s *survey) plansTable(files []string) error {
 	fmt.Println("| profile | requests | steps | pers / scop / trans / carr / dyn | live peak | planned bound | plan peak | gap | reserved | E before | E after | hits from 2nd | faults | B/request | compile s |")
 	fmt.Println("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|")
 	for i, f := range files {
@@ -92,16 +120,12 @@ func (s *survey) run(only string, diverge bool) error {
 			return err
 		}
 	}
-	if len(s.refused) > 0 {
-		fmt.Print("\nNot planned:\n\n| profile | exit | message |\n|---|---|---|\n")
-		for _, r := range s.refused {
-			fmt.Println(r)
-		}
-	}
-	if diverge {
-		return s.divergence()
-	}
 	return nil
+}
+
+// refuse notes a profile that the command would not take.
+func (s *survey) refuse(name, path string, code int, msg string) {
+	s.refused = append(s.refused, fmt.Sprintf("| %s | %d | %s |", name, code, strings.ReplaceAll(msg, path, name)))
 }
 
 func (s *survey) row(i int, path string) error {
@@ -111,7 +135,7 @@ func (s *survey) row(i int, path string) error {
 	if code, msg, err := s.call(&c, "compile", "--json", path, "-o", plan); err != nil {
 		return err
 	} else if code != 0 {
-		s.refused = append(s.refused, fmt.Sprintf("| %s | %d | %s |", name, code, strings.ReplaceAll(msg, path, name)))
+		s.refuse(name, path, code, msg)
 		return nil
 	}
 	var r replayed
@@ -171,8 +195,11 @@ func (s *survey) divergence() error {
 
 // call runs the command and reads its JSON. A non-zero exit is not an error here.
 func (s *survey) call(v any, args ...string) (code int, message string, err error) {
+	return run(exec.Command(s.bin, args...), v)
+}
+
+func run(cmd *exec.Cmd, v any) (code int, message string, err error) {
 	var stdout, stderr bytes.Buffer
-	cmd := exec.Command(s.bin, args...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err = cmd.Run()
 	var exit *exec.ExitError
@@ -185,7 +212,7 @@ func (s *survey) call(v any, args ...string) (code int, message string, err erro
 	}
 	if stdout.Len() > 0 {
 		if err := json.Unmarshal(stdout.Bytes(), v); err != nil {
-			return code, "", fmt.Errorf("%v: %w", args, err)
+			return code, "", fmt.Errorf("%v: %w", cmd.Args[1:], err)
 		}
 	}
 	return code, message, nil
