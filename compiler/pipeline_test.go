@@ -82,7 +82,7 @@ func options(t *testing.T, ar *testkit.Archive, pass string, b *bytes.Buffer) co
 
 // report is the part of a summary that does not vary.
 func report(c *compiler.Compiled) string {
-	s := c.Summary(0, 0)
+	s := c.Summary(0, 0, 0)
 	var b strings.Builder
 	fmt.Fprintf(&b, "live %d bound %d (%s) plan %d apart %d outside %d method %s verified %d buffers, %d requests\n",
 		s.LivePeak, s.Bound, s.BoundKind, s.PlanPeak, s.StreamsApart, s.OutsidePlan, s.Method, s.VerifiedBuffers, s.VerifiedRequests)

@@ -61,8 +61,8 @@ type PassSummary struct {
 }
 
 // Summary reports on a finished compile whose plan takes planFile bytes. read is the time
-// that reading the profile took, in seconds.
-func (c *Compiled) Summary(planFile int, read float64) *Summary {
+// that reading the profile took, encoded that of writing the plan's bytes, in seconds.
+func (c *Compiled) Summary(planFile int, read, encoded float64) *Summary {
 	peak, _ := c.Trace.LivePeak()
 	s := &Summary{
 		Requests: len(c.Trace.Requests), Steps: c.Steps.N(), StepsUsed: [2]int{c.Problem.FirstStep, c.Problem.LastStep},
@@ -121,11 +121,12 @@ func (c *Compiled) Summary(planFile int, read float64) *Summary {
 		s.BytesPerRequest = float64(bytes) / float64(requests)
 	}
 	s.Passes = append(s.Passes, PassSummary{"read", read})
-	s.Seconds = read
+	s.Seconds = read + encoded
 	for _, p := range c.Passes {
 		s.Passes = append(s.Passes, PassSummary(p))
 		s.Seconds += p.Seconds
 	}
+	s.Passes = append(s.Passes, PassSummary{"encode", encoded})
 	return s
 }
 

@@ -105,10 +105,12 @@ func (a *app) compile(cmd *cobra.Command, in string, f *compileFlags) error {
 	if err != nil {
 		return named(in, err)
 	}
+	encoding := time.Now()
 	data, err := ir.EncodePlan(c.Plan)
 	if err != nil {
 		return err
 	}
+	encoded := time.Since(encoding).Seconds()
 	if f.out != "" {
 		if err := a.writeFile(f.out, data); err != nil {
 			return err
@@ -117,7 +119,7 @@ func (a *app) compile(cmd *cobra.Command, in string, f *compileFlags) error {
 	if f.dump != "" {
 		return interrupted(in, c)
 	}
-	s := c.Summary(len(data), read)
+	s := c.Summary(len(data), read, encoded)
 	if f.prove {
 		s.Proofs = c.Prove(cmd.Context())
 	}
