@@ -75,13 +75,16 @@ type Compiled struct {
 	// Rehearsal is nil where the plan cannot lose and none was needed.
 	Rehearsal *Rehearsal
 	Verified  Verification
+	// Reserved is nil where no room was asked for.
+	Reserved *Reserved
 	// Interrupted is true if Options.Stop ended a search that had more to try.
 	Interrupted bool
 
 	options  Options
 	template *Template
 	mapping  *mapping
-	shares   []share // by stream
+	shares   []share    // by stream
+	reserve  []ir.Bytes // by stream: room for dynamic requests
 	digest   [32]byte
 }
 

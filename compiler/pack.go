@@ -56,6 +56,8 @@ func shares(p *ir.Problem) []share {
 //
 //	arena  | stream 0            | stream 1 | stream 2 |
 //	       0                     begin      …          peak
+//
+// A part ends with the room that the rules reserve for the stream's dynamic requests, if any.
 func (c *Compiled) runPack(ctx context.Context) error {
 	c.Packs, c.Interrupted = nil, false
 	c.shares = shares(c.Problem)
@@ -69,6 +71,7 @@ func (c *Compiled) runPack(ctx context.Context) error {
 			return err
 		}
 	}
+	c.reserve = c.reserves()
 	c.stack()
 	return c.checkCapacity()
 }
@@ -103,14 +106,25 @@ func (c *Compiled) stack() {
 		for k, id := range share.ids {
 			c.Layout.Offsets[id] = ir.Offset(base) + share.layout.Offsets[k]
 		}
-		c.Streams[s] = ir.PlanStream{Handle: c.Problem.Streams[s], Begin: ir.Offset(base), End: ir.Offset(base + share.layout.Peak)}
-		base += share.layout.Peak
+		if len(share.ids) > 0 {
+			c.Layout.Peak = base + share.layout.Peak
+		}
+		end := base + share.layout.Peak + c.reserve[s]
+		c.Streams[s] = ir.PlanStream{Handle: c.Problem.Streams[s], Begin: ir.Offset(base), End: ir.Offset(end)}
+		base = end
 	}
-	c.Layout.Peak = base
+}
+
+// Arena is what the plan takes in all: the layout, and room reserved for dynamic requests.
+func (c *Compiled) Arena() (end ir.Bytes) {
+	for _, s := range c.Streams {
+		end = max(end, ir.Bytes(s.End))
+	}
+	return end
 }
 
 func (c *Compiled) checkCapacity() error {
-	limit, peak := c.options.Rules.Capacity, c.Layout.Peak
+	limit, peak := c.options.Rules.Capacity, c.Arena()
 	if limit == 0 || peak <= limit {
 		return nil
 	}

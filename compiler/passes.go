@@ -109,6 +109,8 @@ func (c *Compiled) runVerify(context.Context) error {
 func (c *Compiled) makePlan() {
 	lists, listOf := future(c.Problem, c.Layout)
 	c.Plan = ir.NewPlan(c.Problem, c.Layout, c.Streams, lists, listOf)
+	c.Plan.Slots = append(c.Plan.Slots, c.reserveSlots()...)
+	c.Plan.Arena = c.Arena()
 }
 
 // VerifyEvents executes plan on the recorded events: every steady iteration, and every seam
@@ -145,7 +147,10 @@ func (c *Compiled) runEmit(context.Context) error {
 		{Key: "streams", Value: "apart"},
 		{Key: "effort", Value: string(c.options.Effort)},
 		{Key: "method", Value: strings.Join(method, ", ")},
-		{Key: "proved", Value: fmt.Sprint(c.Layout.Peak == c.Bound())},
+		{Key: "proved", Value: fmt.Sprint(c.Arena() == c.Bound())},
+	}
+	if r := c.options.Rules.Reserve; r.On() {
+		c.Plan.Info = append(c.Plan.Info, ir.Fact{Key: "reserve", Value: fmt.Sprintf("%d bytes: quantile %g, headroom %g, cap %d", c.reserved(), r.Quantile, r.Headroom, r.Cap)})
 	}
 	if c.Interrupted {
 		c.Plan.Info = append(c.Plan.Info, ir.Fact{Key: "interrupted", Value: "true"})

@@ -58,6 +58,22 @@ const rehearsalPage = 512
 // runRehearse judges the plan and shrinks it where the heap alone is better. It is skipped where
 // the plan cannot lose: everything is planned, within a hundredth of the bound.
 func (c *Compiled) runRehearse(ctx context.Context) error {
+	if err := c.judge(ctx); err != nil {
+		return err
+	}
+	if c.reserved() == 0 {
+		return nil
+	}
+	w, err := c.recorded()
+	if err != nil {
+		return err
+	}
+	with, _ := c.rehearse(w, c.Plan)
+	c.weighReserve(w, with)
+	return c.runVerify(ctx)
+}
+
+func (c *Compiled) judge(ctx context.Context) error {
 	dynamic := false
 	for k := range c.Problem.Entries {
 		dynamic = dynamic || c.Problem.Entries[k].Kind == ir.Dynamic

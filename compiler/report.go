@@ -51,6 +51,7 @@ type Summary struct {
 	Notes            []string             `json:"notes"`
 	Rehearsal        *Rehearsal           `json:"rehearsal,omitempty"` // absent where the plan cannot lose
 	Proofs           []Proof              `json:"proofs,omitempty"`    // where they were asked for
+	Room             *Reserved            `json:"reserve,omitempty"`   // where the rules ask for it; part of the plan peak
 	Explain          *Explanation         `json:"explain,omitempty"`
 }
 
@@ -68,9 +69,9 @@ func (c *Compiled) Summary(planFile int, read, encoded float64) *Summary {
 		Requests: len(c.Trace.Requests), Steps: c.Steps.N(), StepsUsed: [2]int{c.Problem.FirstStep, c.Problem.LastStep},
 		StepsSource: c.Steps.Source, Streams: len(c.Trace.Streams), Kinds: make(map[string]KindCount),
 		PrologueRequests: int(c.Problem.L0), StepRequests: int(c.Problem.L1-c.Problem.L0) / max(c.Problem.Unroll, 1), Unroll: c.Problem.Unroll,
-		LivePeak: peak, Bound: c.Bound(), BoundKind: "live peak", PlanPeak: c.Layout.Peak,
-		Proved: c.Layout.Peak == c.Bound(), Method: c.Plan.Get("method"), Allocator: c.Trace.Allocator, PlanFile: planFile,
-		VerifiedBuffers: c.Verified.Buffers, VerifiedRequests: c.Verified.Replayed, Notes: c.Notes, Rehearsal: c.Rehearsal,
+		LivePeak: peak, Bound: c.Bound(), BoundKind: "live peak", PlanPeak: c.Arena(),
+		Proved: c.Arena() == c.Bound(), Method: c.Plan.Get("method"), Allocator: c.Trace.Allocator, PlanFile: planFile,
+		VerifiedBuffers: c.Verified.Buffers, VerifiedRequests: c.Verified.Replayed, Notes: c.Notes, Rehearsal: c.Rehearsal, Room: c.Reserved,
 	}
 	for _, p := range c.Packs {
 		if p.Repeats != nil {

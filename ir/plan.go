@@ -150,7 +150,7 @@ func (p *Plan) LayoutOf(prob *Problem) (*Layout, error) {
 		return nil, fmt.Errorf("ir: the plan has %d entries with the loop at %d, the profile gives %d with the loop at %d",
 			len(p.Entries), p.LoopStart, len(prob.Entries), prob.L0)
 	}
-	l := &Layout{Offsets: make([]Offset, len(prob.Buffers)), Peak: p.Arena}
+	l := &Layout{Offsets: make([]Offset, len(prob.Buffers))}
 	for i := range l.Offsets {
 		l.Offsets[i] = NoOffset
 	}
@@ -171,6 +171,17 @@ func (p *Plan) LayoutOf(prob *Problem) (*Layout, error) {
 			return nil, fmt.Errorf("ir: entry %d: buffer %d is at %d here and at %d elsewhere", k, e.Buffer, s.Lo, *at)
 		}
 		*at = Offset(s.Lo)
+		l.Peak = max(l.Peak, Bytes(s.Lo+s.Hi))
+	}
+	// Above it there may be slots that no entry names: room reserved for dynamic requests.
+	top := l.Peak
+	for i := range p.Slots {
+		if s := &p.Slots[i]; s.Flags&SlotPlanned != 0 {
+			top = max(top, Bytes(s.Lo+s.Hi))
+		}
+	}
+	if top != p.Arena {
+		return nil, fmt.Errorf("ir: the plan's highest slot ends at %d, and its arena at %d", top, p.Arena)
 	}
 	return l, nil
 }

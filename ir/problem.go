@@ -130,7 +130,20 @@ type Problem struct {
 type Rules struct {
 	// Capacity is the most memory a plan may use, in bytes; 0: no limit.
 	Capacity Bytes
+	// Reserve asks for arena room that dynamic requests have to themselves.
+	Reserve Reserve
 }
+
+// Reserve is the room kept for dynamic requests in each stream's part of the arena: a quantile of the
+// recorded iterations' peaks of dynamic bytes, times Headroom, up to Cap. The zero value reserves nothing.
+type Reserve struct {
+	Quantile float64 // in [0, 1]
+	Headroom float64 // above 0 where something is to be reserved
+	Cap      Bytes   // 0: no limit
+}
+
+// On reports whether anything is asked for.
+func (r Reserve) On() bool { return r.Headroom > 0 }
 
 // Layout gives each buffer its place: Offsets[id] in bytes, a multiple of Align.
 type Layout struct {

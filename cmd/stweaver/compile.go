@@ -15,8 +15,8 @@ import (
 )
 
 type compileFlags struct {
-	out, effort, capacity, streams, steps, dump string
-	onePass, explain, prove                     bool
+	out, effort, capacity, streams, steps, dump, reserve string
+	onePass, explain, prove                              bool
 }
 
 func compileCommand(a *app) *cobra.Command {
@@ -39,6 +39,7 @@ written like any other, and the exit code is 130. A second one ends the command.
 	c.Flags().StringVar(&f.streams, "streams", "apart", "apart: requests of different streams never share memory")
 	c.Flags().StringVar(&f.steps, "steps", "", "plan from iterations `A:B` of the profile, counted from 0, B excluded")
 	c.Flags().BoolVar(&f.onePass, "one-pass", false, "do not look for iterations: plan the recording as it is, once through")
+	c.Flags().StringVar(&f.reserve, "reserve", "", "arena room for dynamic requests: `QUANTILE` of the iterations' peaks, e.g. 50%, or 50%,headroom=1.1,cap=8GiB; usually costs more than it gives, the report says")
 	c.Flags().BoolVar(&f.explain, "explain", false, "say where the peak is, what holds it up, and what would lower it")
 	c.Flags().BoolVar(&f.prove, "prove", false, "where the plan is above its bound, ask SAT for a proof; takes up to ten seconds a stream and changes no plan")
 	c.Flags().StringVar(&f.dump, "dump", "", "print the text form after `PASS` instead of the report: "+strings.Join(compiler.PassNames(), ", "))
@@ -60,6 +61,11 @@ func (f *compileFlags) options() (compiler.Options, error) {
 	if f.capacity != "" {
 		if o.Rules.Capacity, err = parseSize(f.capacity); err != nil {
 			return o, usagef("--capacity %s: %v", f.capacity, err)
+		}
+	}
+	if f.reserve != "" {
+		if o.Rules.Reserve, err = parseReserve(f.reserve); err != nil {
+			return o, usagef("--reserve %s: %v", f.reserve, err)
 		}
 	}
 	if f.onePass && f.steps != "" {
@@ -197,6 +203,9 @@ func (a *app) printSummary(s *compiler.Summary) error {
 	for _, p := range s.Proofs {
 		w.row("proof", p.String())
 	}
+	if s.Room != nil {
+		w.row("reserve", s.Room.String())
+	}
 	w.row("method", s.Method)
 	for _, x := range s.Repeats {
 		w.row("repeats", x.String())
@@ -236,6 +245,35 @@ func parseRange(flag, s string) (from, to int, err error) {
 		return 0, 0, usagef("%s %s: want A:B with 0 <= A < B", flag, s)
 	}
 	return from, to, nil
+}
+
+// parseReserve reads "50%", or "50%,headroom=1.1,cap=8GiB" with either of the two.
+func parseReserve(s string) (r ir.Reserve, err error) {
+	wrong := errors.New("want a quantile and, if they are to differ from 1 and none, headroom and cap: 50%,headroom=1.1,cap=8GiB")
+	fields := strings.Split(s, ",")
+	quantile, ok := strings.CutSuffix(strings.TrimSpace(fields[0]), "%")
+	q, err := strconv.ParseFloat(quantile, 64)
+	if !ok || err != nil || !(q >= 0 && q <= 100) {
+		return r, wrong
+	}
+	r.Quantile, r.Headroom = q/100, 1
+	for _, f := range fields[1:] {
+		key, value, _ := strings.Cut(strings.TrimSpace(f), "=")
+		switch key {
+		case "headroom":
+			r.Headroom, err = strconv.ParseFloat(value, 64)
+			if err != nil || !(r.Headroom > 0 && r.Headroom <= 100) {
+				return r, errors.New("headroom is a factor above 0 and up to 100")
+			}
+		case "cap":
+			if r.Cap, err = parseSize(value); err != nil {
+				return r, fmt.Errorf("cap: %w", err)
+			}
+		default:
+			return r, wrong
+		}
+	}
+	return r, nil
 }
 
 // parseSize reads a number of bytes with an optional unit: B, KiB, MiB, GiB, TiB (and KB,
