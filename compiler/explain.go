@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"sort"
+	"strings"
 
 	"stweaver/ir"
 )
@@ -23,6 +24,9 @@ type Explanation struct {
 	Tightest Moment   `json:"tightest"` // the first tick at which the most is alive: the bound
 	Peak     Moment   `json:"peak"`     // the fullest tick of the life of the highest buffer
 	Waste    ir.Bytes `json:"waste_bytes"`
+	// Holes are the free ranges below the highest buffer at Peak, in its stream's part of the arena.
+	Holes       int      `json:"holes"`
+	LargestHole ir.Bytes `json:"largest_hole_bytes"`
 	Top      []Holder `json:"top"`    // buffers that end at the plan's peak
 	Advice   []string `json:"advice"` // what would lower the peak, most telling first
 }
@@ -65,8 +69,29 @@ func (c *Compiled) Explain() *Explanation {
 	x.Top = c.holders(top)
 	x.Peak = c.moment(c.fullest(&c.Problem.Buffers[top[0]]))
 	x.Waste = c.Layout.Peak - x.Peak.Live
+	x.Holes, x.LargestHole = c.holes(x.Peak.Tick, c.Problem.Buffers[top[0]].Stream)
 	x.Advice = c.advice(x)
 	return x
+}
+
+// holes counts the free ranges of a stream's part of the arena at tick t, below the highest buffer there.
+func (c *Compiled) holes(t ir.Tick, stream ir.StreamID) (n int, largest ir.Bytes) {
+	var live []ir.BufferID
+	for i := range c.Problem.Buffers {
+		if b := &c.Problem.Buffers[i]; b.Stream == stream && alive(b, t) {
+			live = append(live, ir.BufferID(i))
+		}
+	}
+	slices.SortFunc(live, func(a, b ir.BufferID) int { return cmp.Compare(c.Layout.Offsets[a], c.Layout.Offsets[b]) })
+	at := c.Streams[stream].Begin
+	for _, id := range live {
+		if free := ir.Bytes(c.Layout.Offsets[id] - at); free > 0 {
+			n++
+			largest = max(largest, free)
+		}
+		at = c.Layout.Offsets[id] + ir.Offset(c.Problem.Buffers[id].Size)
+	}
+	return n, largest
 }
 
 func alive(b *ir.Buffer, t ir.Tick) bool {
@@ -167,7 +192,11 @@ func (c *Compiled) advice(x *Explanation) []string {
 	if gap := c.Layout.Peak - bound; gap == 0 {
 		out = append(out, "the plan is as small as these lifetimes allow: only freeing earlier, or asking for less, lowers it")
 	} else {
-		out = append(out, fmt.Sprintf("%s above the bound: %s are unused below the peak at its fullest moment; --effort max searches longer", Size(gap), Size(x.Waste)))
+		out = append(out, fmt.Sprintf("%s above the bound (%s): %s are unused below the peak at its fullest moment, in %d holes of at most %s; the highest buffer has %s",
+			Size(gap), strings.Join(c.boundKinds(), ", "), Size(x.Waste), x.Holes, Size(x.LargestHole), Size(x.Top[0].Size)))
+		if c.options.Effort != Max {
+			out = append(out, "--effort max searches longer; --prove asks whether there is anything lower")
+		}
 	}
 	if together, _ := c.Problem.LivePeak(); together < bound {
 		out = append(out, fmt.Sprintf("streams share no memory: that costs %s of %s; allocate on one stream what need not overlap", Size(bound-together), Size(bound)))
@@ -182,6 +211,12 @@ func (c *Compiled) advice(x *Explanation) []string {
 		if e := &c.Problem.Entries[k]; e.Kind == ir.Dynamic {
 			dynamic += e.MaxSize
 		}
+	}
+	if limit := c.options.Rules.Capacity; limit > 0 {
+		out = append(out, fmt.Sprintf("the capacity of %s leaves %s for what is outside the plan", Size(limit), Size(limit-c.Arena())))
+	}
+	if room := c.reserved(); room > 0 {
+		out = append(out, fmt.Sprintf("%s are reserved for dynamic requests: without the rule the plan is smaller by as much", Size(room)))
 	}
 	if x.Tightest.Live > 0 {
 		out = append(out, fmt.Sprintf("%s of the %s alive at the tightest moment live for the whole run (weights, gradients, optimizer state)", Size(persistent), Size(x.Tightest.Live)))
