@@ -138,7 +138,7 @@ func (c *Compiled) checkCapacity() error {
 // bound, the exact search.
 func (c *Compiled) packStream(search context.Context, s ir.StreamID) StreamPack {
 	share := &c.shares[s]
-	o := heuristics.Options{Effort: c.options.Effort.tries(), Stop: func() bool { return search.Err() != nil }}
+	o := heuristics.Options{Effort: c.options.Effort.tries(), Stop: func() bool { return search.Err() != nil }, Exact: exactBlock}
 	if c.options.Progress != nil {
 		o.Progress = func(try, tries int, best, bound ir.Bytes) { c.options.Progress("pack", try, tries, best, bound) }
 	}
@@ -175,6 +175,22 @@ const (
 	exactMost  = 30_000      // buffers up to which the exact search is tried
 	exactWork  = 600_000_000 // nodes × buffers
 )
+
+// exactNodes are those of the exact search for one congruent block.
+const exactNodes = 20_000
+
+// exactBlock lowers the layout of a block that is solved once for all its copies.
+func exactBlock(buffers []ir.Buffer, best ir.Layout) ir.Layout {
+	var end ir.Tick
+	for i := range buffers {
+		end = max(end, buffers[i].End)
+	}
+	r := solver.Solve(context.Background(), buffers, end, solver.Options{Nodes: exactNodes, Incumbent: &best, Workers: 1})
+	if r.Layout.Offsets == nil {
+		return best
+	}
+	return r.Layout
+}
 
 // search tries to lower a layout by branch and bound, and to raise its bound.
 func (c *Compiled) search(ctx context.Context, buffers []ir.Buffer, best ir.Layout, sp *StreamPack) ir.Layout {

@@ -14,6 +14,8 @@ type Repeats struct {
 	Kinds   int `json:"block_kinds"`
 	Blocks  int `json:"blocks"`        // of all kinds
 	Members int `json:"block_buffers"` // buffers in them
+	Exact   int `json:"exact_kinds"`   // kinds that the exact search lowered
+	Tight   int `json:"tight_kinds"`   // kinds whose layout is as low as their own live peak
 	Solved  int `json:"solved_once"`   // buffers that had to be placed by themselves for it: one block of each kind
 	// Largest are the kinds that save the most placements.
 	Largest []RepeatedBlock `json:"largest_blocks,omitempty"`
@@ -37,6 +39,7 @@ type RepeatedBlock struct {
 	Instances int      `json:"instances"`
 	Height    ir.Bytes `json:"height_bytes"`
 	Load      ir.Bytes `json:"live_peak_bytes"`
+	Exact     bool     `json:"exact"` // the exact search lowered it
 }
 
 // RepeatedGroup is one kind of groups: same sizes.
@@ -76,8 +79,14 @@ func newRepeats(blocks []heuristics.BlockClass, groups []heuristics.GroupClass) 
 		x.Blocks += b.Instances
 		x.Members += b.Instances * b.Members
 		x.Solved += b.Members
+		if b.Exact {
+			x.Exact++
+		}
+		if b.Height == b.Load {
+			x.Tight++
+		}
 		if i < repeatsListed {
-			x.Largest = append(x.Largest, RepeatedBlock{b.Members, b.Instances, b.Height, b.Load})
+			x.Largest = append(x.Largest, RepeatedBlock{b.Members, b.Instances, b.Height, b.Load, b.Exact})
 		}
 	}
 	for i, g := range groups {
@@ -100,7 +109,7 @@ func (c *Compiled) Repeats() []*Repeats {
 			out = append(out, sp.Repeats)
 			continue
 		}
-		x := newRepeats(heuristics.Repeats(c.shares[sp.Stream].buffers, c.Problem.L1))
+		x := newRepeats(heuristics.Repeats(c.shares[sp.Stream].buffers, c.Problem.L1, heuristics.Options{Exact: exactBlock}))
 		x.FlatPeak, x.Peak = sp.Peak, sp.Peak
 		x.Winner = byRepeats(sp.Packer)
 		out = append(out, x)

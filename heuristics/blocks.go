@@ -33,6 +33,7 @@ type BlockClass struct {
 	Instances int      // at least 2
 	Height    ir.Bytes // of the one layout they share
 	Load      ir.Bytes // live peak of one block: no layout is lower
+	Exact     bool     // Options.Exact lowered it
 }
 
 // Saved is how many buffers a try does not have to place one by one.
@@ -49,8 +50,10 @@ type GroupClass struct {
 // Repeats looks for what is regular in the buffers of one arena: congruent blocks, ordered by
 // what they save, and groups, by size × life. It is what a Result reports where the race got as
 // far as to look. It is safe for concurrent use.
-func Repeats(buffers []ir.Buffer, horizon ir.Tick) ([]BlockClass, []GroupClass) {
-	return newInstance(buffers, horizon).regularity()
+func Repeats(buffers []ir.Buffer, horizon ir.Tick, o Options) ([]BlockClass, []GroupClass) {
+	in := newInstance(buffers, horizon)
+	in.exact = o.Exact
+	return in.regularity()
 }
 
 // regularity summarises the repeats: blocks by what they save, groups by size × life.
@@ -92,6 +95,9 @@ const (
 	blockMembers = 3     // the fewest of a block
 	blockMost    = 2_000 // the most
 	blockEffort  = 2     // of solving one
+
+	// ExactMembers is the most members of a block that Options.Exact is asked about.
+	ExactMembers = 100
 )
 
 // block is one instance: ids in the order of the normal form, and its class.
@@ -141,8 +147,14 @@ func (in *instance) blockSet() *blockSet {
 			}
 			r := newRace(newInstance(own, 0), Options{Workers: 1})
 			r.run(r.flat(blockEffort), r.in.bound)
-			s.layouts[b.class] = r.best.offsets
-			c.Members, c.Height, c.Load = len(b.ids), ir.Bytes(r.best.peak), r.in.peak
+			l := ir.Layout{Offsets: r.best.offsets, Peak: ir.Bytes(r.best.peak)}
+			c.Members, c.Load = len(b.ids), r.in.peak
+			if in.exact != nil && l.Peak > r.in.bound && len(own) <= ExactMembers {
+				if better := in.exact(own, l); better.Peak < l.Peak {
+					l, c.Exact = better, true
+				}
+			}
+			s.layouts[b.class], c.Height = l.Offsets, l.Peak
 		}
 	})
 	return s

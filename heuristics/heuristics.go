@@ -27,6 +27,10 @@ type Options struct {
 	// still runs, and the best layout so far is returned: valid, and never above greedy by
 	// size with best fit, but which one depends on when. Called from several goroutines.
 	Stop func() bool
+	// Exact, if not nil, may return a lower layout of a few buffers than best: congruent blocks
+	// of up to ExactMembers buffers that stay above their live peak are given to it, once each. It
+	// must be a function of its arguments. Called from several goroutines.
+	Exact func(buffers []ir.Buffer, best ir.Layout) ir.Layout
 	// Workers is the number of goroutines; 0: one for each processor. It does not change
 	// the result.
 	Workers int
