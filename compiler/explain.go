@@ -27,8 +27,8 @@ type Explanation struct {
 	// Holes are the free ranges below the highest buffer at Peak, in its stream's part of the arena.
 	Holes       int      `json:"holes"`
 	LargestHole ir.Bytes `json:"largest_hole_bytes"`
-	Top      []Holder `json:"top"`    // buffers that end at the plan's peak
-	Advice   []string `json:"advice"` // what would lower the peak, most telling first
+	Top         []Holder `json:"top"`    // buffers that end at the plan's peak
+	Advice      []string `json:"advice"` // what would lower the peak, most telling first
 }
 
 // Moment is one plan tick.
