@@ -164,7 +164,13 @@ func (w *twin) play(s *model.Script, src plantest.Source, noise hostile) error {
 }
 
 func (w *twin) disturb(src plantest.Source, blocks map[uint32]placed, order []uint32, dead placed, names []string) error {
-	switch src(8) {
+	switch src(9) {
+	case 8:
+		w.step++
+		if a, b := w.c.Trim(), w.m.Trim(); a != b {
+			return fmt.Errorf("step %d: trim: C gives back %d bytes, the model %d", w.step, a, b)
+		}
+		return w.compare("trim", "")
 	case 0: // an early free; the script's own is left out
 		if len(order) > 0 {
 			id := order[src(len(order))]
@@ -260,6 +266,7 @@ var counters = []struct {
 	{"failed", func(s *model.Stats) uint64 { return s.Failed }},
 	{"bad free", func(s *model.Stats) uint64 { return s.BadFree }},
 	{"restarts", func(s *model.Stats) uint64 { return s.Restarts }},
+	{"trims", func(s *model.Stats) uint64 { return s.Trims }},
 }
 
 // reached sums counters over cases: a parity test that never left the fast path shows nothing.

@@ -219,6 +219,15 @@ static __attribute__((noinline)) void *guest_locked(stw_allocator *a, const stw_
     return p;
 }
 
+/* The plan's last entry is asked for: heaps that served nothing since the last time are not needed. */
+static __attribute__((noinline)) void lap_locked(stw_allocator *a)
+{
+    uint64_t served = stwi_heap_requests(&a->stats);
+    if (served == a->lap_heap)
+        stwi_trim_locked(a);
+    a->lap_heap = served;
+}
+
 static inline void *malloc_locked(stw_allocator *a, uint64_t units, uint64_t handle)
 {
     stw_stream *s = a->last_stream;
@@ -233,6 +242,8 @@ static inline void *malloc_locked(stw_allocator *a, uint64_t units, uint64_t han
     }
     if (entry == STW_NO_ENTRY)
         return from_heap_locked(a, s, units, STW_NO_ENTRY, &a->stats.unknown);
+    if (__builtin_expect(entry + 1 == a->match.n, 0))
+        lap_locked(a);
     const stw_plan_entry e = a->entries[entry];
     uint32_t id = e.slot, vote = stwi_vote(&a->match, entry, e.life_nf);
     const stw_slot *slot = &a->slots[id];
@@ -295,6 +306,16 @@ int stw_free(stw_allocator *a, void *p)
     }
     stwi_unlock(&a->lock, owner);
     return result;
+}
+
+uint64_t stw_trim(stw_allocator *a)
+{
+    if (!a)
+        return 0;
+    stw_owner *owner = stwi_lock(&a->lock);
+    uint64_t bytes = stwi_trim_locked(a);
+    stwi_unlock(&a->lock, owner);
+    return bytes;
 }
 
 void stw_mark(stw_allocator *a, uint32_t kind, int64_t value, const char *name)

@@ -82,6 +82,7 @@ typedef struct {
     uint64_t reserved_bytes, peak_reserved_bytes; /* committed: arena + heaps, in granules */
     uint64_t arena_bytes;                         /* committed for the arena */
     uint64_t static_fallback_bytes;               /* bytes of conflicts + too_large, summed */
+    uint64_t trims, returned_bytes; /* times that heaps gave memory back, and how much in all */
     uint64_t position;  /* entry expected next (the best hypothesis) */
     uint64_t atoms;     /* pieces of the arena */
 } stw_stats;
@@ -106,6 +107,11 @@ STW_API void *stw_malloc(stw_allocator *a, size_t size, uint64_t stream);
 
 /* Takes back an address. Returns 0, or -1 where p is not live (counted, ignored). NULL is fine. */
 STW_API int stw_free(stw_allocator *a, void *p);
+
+/* Gives back all memory of heaps that holds nothing, in granules; the arena stays. Returns the bytes.
+ * It happens by itself when memory runs out, before a request fails, and when the plan has been in
+ * charge for a whole step without the heap. */
+STW_API uint64_t stw_trim(stw_allocator *a);
 
 /* A point of the program's own structure: iteration `value` begins (STW_MARK_ITERATION), or a phase
  * called `name` (STW_MARK_PHASE). The position jumps to where the plan has that mark, if it has. */

@@ -120,7 +120,7 @@ static int check_locked(const stw_allocator *a, uint64_t *seen, const char **sen
         return 4;
     for (uint32_t i = 0; i < a->n_streams; i++) {
         const stw_heap *h = a->streams[i].heap;
-        if (h && (*sentence = stwi_heap_check(h, &used_n, &used_units)) != NULL)
+        if (h && ((*sentence = stwi_heap_check(h, &used_n, &used_units)) != NULL || (*sentence = stwi_pages_check(a, h)) != NULL))
             return 5;
         committed += h ? h->committed_bytes : 0;
     }

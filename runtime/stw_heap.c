@@ -1,9 +1,11 @@
 /* stw_heap.c: best fit in one growing range (MATCHER.md, "The heap"; best fit and boundary-tag
  * merging as in Knuth 2.5, with the tags out of band).
  *
- *     units 0                                             top       committed        limit
- *           | used | free | used |    used    |   free     |            |              |
+ *     units 0                                             top                  limit
+ *           | used | free | used |    used    |   free     |                   |
  *           `-------- blocks tile it, linked in address order ---------'  grows only
+ *
+ * Which of it is committed is the business of stw_pages.c.
  *
  * Free blocks below 2048 units: one list for each exact size and a bitmap of the lists that are
  * not empty, so the smallest that fits is two bit scans away: O(1), whatever the number of holes.
@@ -186,29 +188,6 @@ static void absorb_next(stw_heap *h, uint32_t b)
     h->n_spare++;
 }
 
-/* Raises top by `units`, committing what that needs. False: no memory, nothing changed. */
-static bool grow_locked(stw_allocator *a, stw_heap *h, uint64_t units)
-{
-    if (units > h->limit_units - h->top)
-        return false;
-    uint64_t granule = a->backend.granularity;
-    uint64_t need = ((h->top + units) << STW_UNIT_SHIFT) + granule - 1;
-    need = (need & ~(granule - 1));
-    if (need > h->committed_bytes) {
-        uint64_t more = need - h->committed_bytes;
-        if (a->capacity_bytes && more > a->capacity_bytes - a->stats.reserved_bytes)
-            return false;
-        if (a->backend.commit(a->backend.ctx, h->base + h->committed_bytes, more) != 0)
-            return false;
-        h->committed_bytes = need;
-        a->stats.reserved_bytes += more;
-        if (a->stats.reserved_bytes > a->stats.peak_reserved_bytes)
-            a->stats.peak_reserved_bytes = a->stats.reserved_bytes;
-    }
-    h->top += (uint32_t)units;
-    return true;
-}
-
 static stw_heap *make_heap_locked(const stw_allocator *a)
 {
     const uint32_t records = 2048;
@@ -217,10 +196,11 @@ static stw_heap *make_heap_locked(const stw_allocator *a)
         return NULL;
     h->limit_units = a->heap_bytes >> STW_UNIT_SHIFT;
     h->blocks = stwi_map(records * sizeof *h->blocks);
-    h->base = h->blocks ? a->backend.reserve(a->backend.ctx, a->heap_bytes) : NULL;
+    h->base = h->blocks && stwi_pages_init(a, h) ? a->backend.reserve(a->backend.ctx, a->heap_bytes) : NULL;
     if (!h->base || (uintptr_t)h->base % STW_PLAN_ALIGN != 0) {
         if (h->base)
             a->backend.release(a->backend.ctx, h->base, a->heap_bytes);
+        stwi_unmap(h->pages, h->pages_bytes);
         stwi_unmap(h->blocks, records * sizeof *h->blocks);
         stwi_unmap(h, sizeof *h);
         return NULL;
@@ -240,6 +220,13 @@ uint32_t stwi_heap_alloc_locked(stw_allocator *a, stw_stream *s, uint64_t units)
     uint32_t b = units < STW_SMALL_UNITS ? list_find(h, (uint32_t)units) : 0;
     if (!b)
         b = tree_find(h, units);
+    uint32_t tail = !b && h->last && !h->blocks[h->last].used ? h->last : 0;
+    uint64_t start = b ? h->blocks[b].start : tail ? h->blocks[tail].start : h->top;
+    if (units > h->limit_units - start)
+        return 0;
+    if (!stwi_pages_commit_locked(a, h, start, units) &&
+        (stwi_trim_locked(a) == 0 || !stwi_pages_commit_locked(a, h, start, units)))
+        return 0;
     if (b) {
         free_remove(h, b);
         uint32_t rest = h->blocks[b].units - (uint32_t)units;
@@ -247,17 +234,15 @@ uint32_t stwi_heap_alloc_locked(stw_allocator *a, stw_stream *s, uint64_t units)
             h->blocks[b].units = (uint32_t)units;
             free_insert(h, block_after(h, b, h->blocks[b].start + (uint32_t)units, rest));
         }
-    } else if (h->last && !h->blocks[h->last].used) {
-        b = h->last;
-        if (!grow_locked(a, h, units - h->blocks[b].units))
-            return 0;
-        free_remove(h, b);
-        h->blocks[b].units = (uint32_t)units;
     } else {
-        uint32_t start = h->top;
-        if (!grow_locked(a, h, units))
-            return 0;
-        b = block_after(h, h->last, start, (uint32_t)units);
+        h->top = (uint32_t)(start + units);
+        if (tail) {
+            b = tail;
+            free_remove(h, b);
+            h->blocks[b].units = (uint32_t)units;
+        } else {
+            b = block_after(h, h->last, (uint32_t)start, (uint32_t)units);
+        }
     }
     h->blocks[b].used = 1;
     return b;
@@ -280,8 +265,7 @@ void stwi_heap_free_locked(stw_heap *h, uint32_t b)
 
 void stwi_heap_drop(stw_allocator *a, stw_heap *h)
 {
-    if (h->committed_bytes)
-        a->backend.decommit(a->backend.ctx, h->base, h->committed_bytes);
+    stwi_pages_drop(a, h);
     a->backend.release(a->backend.ctx, h->base, a->heap_bytes);
     stwi_unmap(h->blocks, h->cap_blocks * sizeof *h->blocks);
     stwi_unmap(h, sizeof *h);
@@ -329,8 +313,8 @@ const char *stwi_heap_check(const stw_heap *h, uint64_t *used_blocks, uint64_t *
             n_listed++;
         }
     }
-    if (prev != h->last || at != h->top || h->top > h->limit_units || (uint64_t)h->top << STW_UNIT_SHIFT > h->committed_bytes)
-        return "a heap's top is not the end of its last block, or is not committed";
+    if (prev != h->last || at != h->top || h->top > h->limit_units)
+        return "a heap's top is not the end of its last block";
     for (uint32_t units = 0; units < STW_SMALL_UNITS; units++) {
         uint64_t listed = check_list(h, units);
         if (listed == UINT64_MAX)

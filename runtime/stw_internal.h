@@ -3,6 +3,7 @@
  *   plan_load.c     untrusted bytes -> entries, slots, atoms        (at creation)
  *   stw_match.c     which entry of the plan is this request?        (rules: MATCHER.md)
  *   stw_heap.c      best fit in one growing range, for each stream
+ *   stw_pages.c     which granules of it are committed; giving back
  *   stw_table.c     address -> what lives there; stream handle -> stream
  *   stw.c           create, destroy, malloc, free, mark
  *   stw_check.c     stats, walk, the self-check
@@ -171,6 +172,9 @@ typedef struct {
     char *base;
     uint64_t limit_units;     /* address space */
     uint64_t committed_bytes; /* a multiple of the granularity */
+    uint64_t *pages;          /* bit per granule: committed */
+    size_t pages_bytes;
+    uint64_t solid;           /* the granules below are committed, all of them */
     uint32_t top;             /* units [0, top) are tiled by blocks */
     uint32_t last;            /* the block that ends at top; 0: none */
     stw_block *blocks;
@@ -195,6 +199,16 @@ void stwi_heap_free_locked(stw_heap *h, uint32_t block);
 void stwi_heap_drop(stw_allocator *a, stw_heap *h);
 /* stw_check's part: NULL, or what is wrong. *used counts handed-out blocks and units. */
 const char *stwi_heap_check(const stw_heap *h, uint64_t *used_blocks, uint64_t *used_units);
+
+/* ---- its granules (stw_pages.c) ---- */
+
+bool stwi_pages_init(const stw_allocator *a, stw_heap *h);
+void stwi_pages_drop(stw_allocator *a, stw_heap *h);
+/* Commits the granules that [start, start + units) touches. False: no memory, nothing changed. */
+bool stwi_pages_commit_locked(stw_allocator *a, stw_heap *h, uint64_t start, uint64_t units);
+/* Gives back every granule of every heap that no used block touches; returns the bytes. */
+uint64_t stwi_trim_locked(stw_allocator *a);
+const char *stwi_pages_check(const stw_allocator *a, const stw_heap *h);
 
 /* ---- the plan (plan_load.c) ---- */
 
@@ -282,9 +296,16 @@ struct stw_allocator {
     size_t occupied_bytes, taken_bytes, all_bytes; /* of those mappings */
     uint64_t arena_reserved_bytes; /* arena rounded to granules */
     uint64_t capacity_bytes, heap_bytes;
+    uint64_t lap_heap; /* requests the heap had served when the plan's last entry was last asked for */
     stw_backend backend;
     stw_allocator *fork_prev, *fork_next;
 };
+
+/* Requests that heaps have served. */
+static inline uint64_t stwi_heap_requests(const stw_stats *s)
+{
+    return s->conflicts + s->too_large + s->dynamic - s->guests + s->unknown;
+}
 
 /* Every request that has been answered. */
 static inline uint64_t stwi_requests(const stw_stats *s)

@@ -167,10 +167,15 @@ func goStats(s *C.stw_stats) Stats {
 		PeakReservedBytes:   uint64(s.peak_reserved_bytes),
 		ArenaBytes:          uint64(s.arena_bytes),
 		StaticFallbackBytes: uint64(s.static_fallback_bytes),
+		Trims:               uint64(s.trims),
+		ReturnedBytes:       uint64(s.returned_bytes),
 		Position:            uint64(s.position),
 		Atoms:               uint64(s.atoms),
 	}
 }
+
+// Trim gives back all heap memory that holds nothing, and returns the bytes.
+func (a *Allocator) Trim() uint64 { return uint64(C.stw_trim(a.open())) }
 
 // Arena returns the address of the arena, 0 where there is none. It does not change.
 func (a *Allocator) Arena() uintptr { return uintptr(C.go_arena(a.open())) }

@@ -80,6 +80,7 @@ type Stats struct {
 	ReservedBytes, PeakReservedBytes uint64 // arena and heaps, in granules
 	ArenaBytes                       uint64 // the arena, in granules
 	StaticFallbackBytes              uint64 // bytes of conflicts and too large ones, summed
+	Trims, ReturnedBytes             uint64 // times that heaps gave memory back, and how much in all
 
 	Position uint64 // entry expected next; the number of entries while it is not known
 	Atoms    uint64 // pieces of the arena between neighbouring planned boundaries
@@ -104,6 +105,7 @@ type Allocator struct {
 	taken    []bool         // plan streams that have a handle
 	live     map[Addr]live
 	stats    Stats
+	lap      uint64 // requests the heaps had served at the last lap
 	last     Answer
 }
 
@@ -200,6 +202,14 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 	}
 	a.last.Entry = entry
 	class, vote := Unknown, -1
+	if entry >= 0 && entry == len(a.plan.Entries)-1 {
+		s := &a.stats
+		served := s.Conflicts + s.TooLarge + s.Unknown + s.Dynamic - s.Guests
+		if served == a.lap {
+			a.Trim()
+		}
+		a.lap = served
+	}
 	if entry >= 0 {
 		vote = a.match.vote(entry)
 		slot := a.plan.Slots[a.plan.Entries[entry].Slot]
@@ -222,7 +232,7 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 		}
 	}
 	h := a.heapOf(stream)
-	off, ok := h.take(z/Unit, func(bytes uint64) bool { return a.growHeap(h, bytes) })
+	off, ok := h.take(z/Unit, func(start, end uint64) bool { return a.commit(h, start, end) })
 	if !ok {
 		a.stats.Failed++
 		return Addr{}, false
@@ -268,19 +278,42 @@ func (a *Allocator) heapOf(stream uint64) *growing {
 	return h
 }
 
-// growHeap commits what h needs to reach bytes, if its range and the capacity allow.
-func (a *Allocator) growHeap(h *growing, bytes uint64) bool {
-	need := a.granules(bytes)
-	if need > a.granules(a.opts.HeapBytes) {
+// commit makes the bytes [start, end) of h usable, if its range and the capacity allow, after
+// a trim where the capacity does not.
+func (a *Allocator) commit(h *growing, start, end uint64) bool {
+	g := a.opts.Granularity
+	if a.granules(end) > a.granules(a.opts.HeapBytes) {
 		return false
 	}
-	if need > h.committed {
-		if !a.reserve(need - h.committed) {
+	from, to := start/g, (end+g-1)/g
+	if !a.reserve(h.pages.missing(from, to) * g) {
+		if a.Trim() == 0 || !a.reserve(h.pages.missing(from, to)*g) {
 			return false
 		}
-		h.committed = need
 	}
+	h.pages.fill(from, to)
 	return true
+}
+
+// Trim gives back every granule of every heap that no used block touches, and returns the bytes.
+func (a *Allocator) Trim() uint64 {
+	g := a.opts.Granularity
+	var bytes uint64
+	for _, h := range a.heaps {
+		for b := range h.byOffset.all() {
+			end := (b.off + b.size) * Unit
+			if b.off+b.size == h.top {
+				end += g - 1
+			}
+			bytes += h.pages.drop((b.off*Unit+g-1)/g, end/g) * g
+		}
+	}
+	if bytes > 0 {
+		a.stats.Trims++
+		a.stats.ReturnedBytes += bytes
+		a.stats.ReservedBytes -= bytes
+	}
+	return bytes
 }
 
 // Free takes back an address and reports whether it was live.

@@ -4,8 +4,8 @@ import "math"
 
 // One heap serves one raw stream from one growing range:
 //
-//	0                                               top          committed       limit
-//	|  used  | free |  used  |  free  | used | free |  . . . . . . . |  not backed  |
+//	0                                               top                  limit
+//	|  used  | free |  used  |  free  | used | free |  . . . . . . . . . . .|
 //
 // A request takes the smallest free block that is large enough; among equals, the one freed
 // last if it is smaller than smallUnits, else the lowest address. With nothing large enough
@@ -28,7 +28,7 @@ type growing struct {
 	bySize    *ordered[block]
 	byOffset  *ordered[block]
 	top       uint64 // units
-	committed uint64 // bytes
+	pages     pages  // what is committed
 	puts      uint64 // blocks put in so far
 }
 
@@ -48,10 +48,13 @@ func newGrowing(space uint32) *growing {
 	}
 }
 
-// take returns the offset, in units, of n units. grow is asked before the range grows, with
-// the bytes that would have to be committed then; a refusal leaves the heap as it was.
-func (h *growing) take(n uint64, grow func(bytes uint64) bool) (uint64, bool) {
+// take returns the offset, in units, of n units. commit is asked for the bytes [start, end) before
+// they are handed out; a refusal leaves the heap as it was.
+func (h *growing) take(n uint64, commit func(start, end uint64) bool) (uint64, bool) {
 	if b, ok := h.bySize.ceiling(block{size: n}); ok {
+		if !commit(b.off*Unit, (b.off+n)*Unit) {
+			return 0, false
+		}
 		h.pull(b)
 		if b.size > n {
 			h.put(block{off: b.off + n, size: b.size - n})
@@ -64,7 +67,7 @@ func (h *growing) take(n uint64, grow func(bytes uint64) bool) (uint64, bool) {
 	if tail {
 		start = last.off
 	}
-	if !grow((start + n) * Unit) {
+	if !commit(start*Unit, (start+n)*Unit) {
 		return 0, false
 	}
 	if tail {

@@ -115,7 +115,7 @@ func TestHeapAgainstNaive(t *testing.T) {
 			case 1:
 				n = uint64(1 + r.IntN(6000))
 			}
-			got, _ := h.take(n, func(uint64) bool { return true })
+			got, _ := h.take(n, func(_, _ uint64) bool { return true })
 			if want := ref.take(n); got != want {
 				t.Fatalf("seed %d, step %d: %d units at %d, want %d", seed, step, n, got, want)
 			}
@@ -130,7 +130,8 @@ func TestHeapAgainstNaive(t *testing.T) {
 // A refused growth leaves the heap as it was.
 func TestHeapRefusedGrowth(t *testing.T) {
 	h := newGrowing(1)
-	yes, no := func(uint64) bool { return true }, func(uint64) bool { return false }
+	yes := func(_, _ uint64) bool { return true }
+	no := func(_, end uint64) bool { return end <= 20*Unit } // no more than there is
 	a, _ := h.take(10, yes)
 	b, _ := h.take(10, yes)
 	h.give(b, 10)
@@ -143,5 +144,40 @@ func TestHeapRefusedGrowth(t *testing.T) {
 	h.give(a, 10)
 	if off, ok := h.take(10, no); !ok || off != a {
 		t.Fatalf("the first block is gone: %d, %v", off, ok)
+	}
+}
+
+// Pages agree with a set of granules, whatever is filled and dropped.
+func TestPagesAgainstSet(t *testing.T) {
+	for seed := range uint64(60) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		var p pages
+		set := make(map[uint64]bool)
+		for step := range 400 {
+			from := uint64(r.IntN(60))
+			to := from + uint64(r.IntN(12))
+			var missing uint64
+			for g := from; g < to; g++ {
+				if !set[g] {
+					missing++
+				}
+			}
+			if got := p.missing(from, to); got != missing {
+				t.Fatalf("seed %d, step %d: [%d, %d): %d missing, want %d", seed, step, from, to, got, missing)
+			}
+			if r.IntN(2) == 0 && to > from {
+				p.fill(from, to)
+				for g := from; g < to; g++ {
+					set[g] = true
+				}
+			} else {
+				if got, want := p.drop(from, to), to-from-missing; got != want {
+					t.Fatalf("seed %d, step %d: [%d, %d): %d given back, want %d", seed, step, from, to, got, want)
+				}
+				for g := from; g < to; g++ {
+					delete(set, g)
+				}
+			}
+		}
 	}
 }

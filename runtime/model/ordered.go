@@ -1,6 +1,9 @@
 package model
 
-import "sort"
+import (
+	"iter"
+	"sort"
+)
 
 // chunkMax is the number of values at which a chunk is split in two. It bounds the copying of
 // an insertion; the list of chunks itself is short.
@@ -56,6 +59,19 @@ func (o *ordered[T]) below(v T) (T, bool) {
 	}
 	var none T
 	return none, false
+}
+
+// all yields the values in order. The set must not change meanwhile.
+func (o *ordered[T]) all() iter.Seq[T] {
+	return func(yield func(T) bool) {
+		for _, c := range o.chunks {
+			for _, v := range c {
+				if !yield(v) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // insert adds v, which must not be in the set.
