@@ -24,12 +24,12 @@ type block struct {
 }
 
 type growing struct {
-	space     uint32
-	bySize    *ordered[block]
-	byOffset  *ordered[block]
-	top       uint64 // units
-	pages     pages  // what is committed
-	puts      uint64 // blocks put in so far
+	space    uint32
+	bySize   *ordered[block]
+	byOffset *ordered[block]
+	top      uint64 // units
+	pages    pages  // what is committed
+	puts     uint64 // blocks put in so far
 }
 
 func newGrowing(space uint32) *growing {
