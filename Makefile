@@ -82,7 +82,7 @@ determinism: build ## two processes, different GOMAXPROCS: the same plan bytes
 	  GOMAXPROCS=4 $(BIN) compile $$p -o $(BUILD)/many.plan >/dev/null || exit 1; \
 	  cmp $(BUILD)/one.plan $(BUILD)/many.plan || exit 1; done; echo "determinism: ok"
 
-survey: build ## one row for every profile under DATA; TABLE: plans, efforts, periodic, packers
+survey: build ## one row for every profile under DATA; TABLE: plans, efforts, periodic, packers, unseen
 	$(GO) run ./internal/survey -data $(DATA) -table $(TABLE)
 
 clean: ## remove what was built

@@ -127,7 +127,7 @@ func TestReserve(t *testing.T) {
 			t.Fatal(v)
 		}
 		dynamic := 0
-		replayHits(t, c, plan, &dynamic)
+		replayHits(t, c, plan, false, &dynamic)
 	})
 	if reserved == 0 {
 		t.Error("no program had anything to reserve for")

@@ -17,9 +17,10 @@ import (
 //	            0 1 2 …         0 1 2 3
 //
 // Where the windows differ the longest life counts. The end of the recording hides some:
-// what the last window still holds when it ends dies as the same entry did in the windows
-// before, or where the events after the window show it; with a single window, as the request
-// did that played the same part one iteration earlier and is seen to die.
+// what the last window still holds when it ends dies where the events after the window show it,
+// unless the windows before say that it is carried, and then as long as there; or as the same entry did
+// in the windows before; with a single window, as the request did that played the same part one
+// iteration earlier and is seen to die.
 
 // transientEntries is the longest life, in entries, of what passes for transient where the
 // profile marks no phases.
@@ -50,11 +51,16 @@ func (tm *Template) setLives(s *sequence, m *merger) {
 	b := m.bounds[last]
 	for k := b[0]; k < b[1]; k++ {
 		own := int(m.rank[m.colOf[last][k-b[0]]])
-		if _, ok := l.death(last, k); ok || known[own] >= 0 {
-			continue
+		if _, ok := l.death(last, k); ok || own+known[own] > n {
+			continue // seen, or carried as in the windows before
 		}
 		if death, ok := l.deathAfter(k); ok {
+			// In the windows before, if any, it died in its own iteration; here it does not.
+			varies[own] = varies[own] || known[own] >= 0
 			known[own] = death - own
+		} else if known[own] >= 0 { // nothing shows the end, but at that of the window it was alive
+			varies[own] = true
+			known[own] = n - own
 		} else {
 			open = append(open, k)
 		}

@@ -26,7 +26,7 @@ func main() {
 	bin := flag.String("bin", "bin/stweaver", "the command")
 	data := flag.String("data", "../shared/data", "folder of profiles")
 	only := flag.String("only", "", "only files whose path contains this")
-	table := flag.String("table", "plans", "what to print: plans, and diverge after it; efforts; periodic; packers")
+	table := flag.String("table", "plans", "what to print: plans, and diverge after it; efforts; periodic; packers; unseen")
 	diverge := flag.Bool("diverge", true, "with plans: replay with divergence, too")
 	flag.Parse()
 	s := &survey{bin: *bin, root: *data}
@@ -61,6 +61,8 @@ type replayed struct {
 	E              float64 `json:"efficiency"`
 	Ns             float64 `json:"ns_per_pair"`
 	BaseNs         float64 `json:"baseline_ns_per_pair"`
+	Requests       uint64  `json:"requests"`
+	Slow           uint64  `json:"slow"`
 	Resyncs        uint64  `json:"resyncs"`
 	Conflicts      uint64  `json:"conflicts"`
 }
@@ -94,6 +96,8 @@ func (s *survey) run(table, only string, diverge bool) error {
 		err = s.efforts(files)
 	case "periodic":
 		err = s.periodic(files)
+	case "unseen":
+		err = s.unseen(files)
 	case "packers":
 		err = s.packers(files)
 	default:
