@@ -36,6 +36,7 @@ type instance struct {
 	coarses [len(recipes)]coarseOnce
 	twins   twins
 	blocks  blockSet
+	folded  fold
 }
 
 // piece is the time of a buffer in sections: two half-open ranges, [s, e) for the main
