@@ -82,6 +82,9 @@ func layoutOf(w *bench) ir.Layout { return ir.Layout{Offsets: w.offsets, Peak: i
 // TestFoldUnrolled: on random schedules a layout of the circle is as low as one of everything,
 // but for what three addresses for a life of two periods and a bit cost.
 func TestFoldUnrolled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("packs a hundred schedules twice")
+	}
 	found, equal, lower := 0, 0, 0
 	for seed := range uint64(100) {
 		r := testkit.Rand(seed)
