@@ -68,7 +68,9 @@ const (
 	circleMost   = 101
 )
 
-// foldTry packs the circle, gives every instance its address and fits the rest around. Tries on
+// foldTry packs the circle, gives every instance its address and fits the rest around. The table
+// looks for the lowest circle, as that leaves the rest its room; drawn fits follow only while the
+// circle alone is above the bound of the whole. Tries on
 // the circle are given up where the whole would be: what they are worth beyond that is not looked
 // at, so that the result does not depend on when the ceiling became known.
 func foldTry(w *bench) bool {
@@ -83,10 +85,13 @@ func foldTry(w *bench) bool {
 		tries[k].exempt = false
 	}
 	most := max(minTries, circleEffort*len(w.in.buffers)/len(c.items))
-	for k := 0; len(tries) < most; k++ {
-		tries = append(tries, try{name: "sample", run: sample(k)})
-	}
 	r.run(tries[:min(len(tries), most)], c.in.bound)
+	if r.best.peak > int64(w.in.bound) {
+		for k := 0; len(tries) < most; k++ {
+			tries = append(tries, try{name: "sample", run: sample(k)})
+		}
+		r.run(tries[:most], max(c.in.bound, w.in.bound))
+	}
 	return r.best.offsets != nil && w.expand(c, r.best.offsets, r.best.peak)
 }
 
