@@ -19,7 +19,8 @@
 //     them, tried one after the other (table.go, portfolio.go)
 //  4. coarse problems, in which groups of buffers are boxes, are packed many times and the
 //     best layouts expanded (cluster.go, coarse.go, coarsetry.go, expand.go); congruent
-//     blocks are solved once (blocks.go)
+//     blocks are solved once (blocks.go); micro-batches that repeat are rolled up on a circle and
+//     packed there (period.go, fold.go)
 //  5. then come tries with drawn parameters, in turn with more of 4, as many as the effort
 //     says (sample.go)
 //  6. all of it ends at the first layout whose peak is the live peak: it is optimal

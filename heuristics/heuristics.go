@@ -42,7 +42,7 @@ type Result struct {
 	// Bound is a peak that no layout can be below: the live peak, heads included.
 	Bound ir.Bytes
 	// Packer names the winner: a name of the table, "sample-N" for a drawn fit, or
-	// "coarse-RECIPE-N" for a coarse problem that was expanded.
+	// "coarse-RECIPE-N" for a coarse problem that was expanded, or "fold" for a circle that was.
 	Packer string
 	// Tries is how many tries it took: where the bound was reached, up to and with the
 	// first that did; else all that the effort allows.
@@ -56,6 +56,9 @@ type Result struct {
 	// for them; ordered by what they save and by size × life.
 	Blocks []BlockClass
 	Groups []GroupClass
+	// Fold is the period of the micro-batches, where the race got as far as to look for one and
+	// there is one; else nil.
+	Fold *FoldReport
 }
 
 // PackerPeak is the peak one packer came to, in bytes.

@@ -37,6 +37,7 @@ type instance struct {
 	twins   twins
 	blocks  blockSet
 	exact   func([]ir.Buffer, ir.Layout) ir.Layout // Options.Exact
+	folded  fold
 }
 
 // piece is the time of a buffer in sections: two half-open ranges, [s, e) for the main

@@ -50,6 +50,7 @@ type try struct {
 	run    func(*bench) bool
 	exempt bool // from being given up for its peak or steps
 	coarse bool // works on a coarse problem
+	fold   bool // looks for a period
 }
 
 // outcome of a finished try.
@@ -63,6 +64,7 @@ type race struct {
 	workers  int
 	progress func(try, tries int, best, bound ir.Bytes)
 	stop     func() bool
+	limit    func() int64 // the highest peak that is of use; nil: any
 
 	mu       sync.Mutex
 	tries    []try
@@ -91,8 +93,10 @@ func newRace(in *instance, o Options) *race {
 
 // listed returns the tries for an effort. Those for a lower one are the beginning of it.
 //
-//	the first of the table | a batch of each of the first recipes | the rest of the table |
-//	in turn a batch of the next recipe and a drawn fit
+//	the first of the table | the fold | more of the table | a batch of each of the first recipes |
+//	the rest of the table | in turn a batch of the next recipe and a drawn fit
+//
+// The fold is beyond the work limit, and where that cuts the table short it comes second.
 func (r *race) listed(effort int) []try {
 	effort = max(effort, 0)
 	n := max(len(r.in.buffers), 1)
@@ -104,7 +108,12 @@ func (r *race) listed(effort int) []try {
 		tries = slices.Insert(slices.Delete(tries, ref, ref+1), minTries-1, t)
 	}
 	tries[0].exempt = true // something must be there
-	most := min(max(minTries, (placements+effort*placementsPerTry)/n), len(tries)+effort*mostPerEffort)
+	at := slices.IndexFunc(tries, func(t try) bool { return t.name == firstGrouped })
+	if at >= placements/n {
+		at = 1
+	}
+	tries = slices.Insert(tries, at, try{name: "fold", run: foldTry, fold: true})
+	most := min(1+max(minTries, (placements+effort*placementsPerTry)/n), len(tries)+effort*mostPerEffort)
 	for i := 0; len(tries) < most; i++ {
 		if k := i / 2; i%2 == 0 {
 			k += firstRecipes
@@ -200,6 +209,9 @@ func (r *race) ceil(k int) int64 {
 		return math.MaxInt64
 	}
 	ceil := int64(math.MaxInt64)
+	if r.limit != nil {
+		ceil = r.limit()
+	}
 	for _, o := range r.outcomes[:k] {
 		if o.done {
 			ceil = min(ceil, o.peak-1)
@@ -246,6 +258,11 @@ func (r *race) result() Result {
 	res.Stopped = r.stopped && r.best.peak > r.goal
 	if slices.ContainsFunc(r.tries[:res.Tries], func(t try) bool { return t.coarse }) {
 		res.Blocks, res.Groups = r.in.regularity()
+	}
+	if slices.ContainsFunc(r.tries[:res.Tries], func(t try) bool { return t.fold }) && r.in.fold().circle != nil {
+		report := *r.in.fold().report
+		report.Placed = r.in.fold().placed(r.best.offsets)
+		res.Fold = &report
 	}
 	low := int64(math.MaxInt64)
 	for k, o := range r.outcomes[:res.Tries] {

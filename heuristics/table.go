@@ -34,6 +34,9 @@ func (p Packer) Layout(buffers []ir.Buffer, horizon ir.Tick) ir.Layout {
 // usually does so before it.
 const firstSlow = "area"
 
+// firstGrouped is the packer before which the fold runs: those before it cost less than a fold.
+const firstGrouped = "groups"
+
 // packers is the portfolio, in the order in which Pack tries it: cheap ones that settle
 // most programs first.
 var packers = []Packer{

@@ -4,7 +4,7 @@
 //
 // Every generator returns buffers ordered by Start, sizes that are multiples of ir.Align,
 // and the horizon. Ticks are ordinals of allocations, as in ir.Problem, except in
-// Rectangle, where several buffers start at one tick.
+// Rectangle and Periodic, where several buffers start at one tick.
 package testkit
 
 import (
@@ -142,6 +142,7 @@ type Schedule struct {
 	Iterations int  // at least one
 	Recompute  bool // keep only a layer's input, make the rest again in the backward
 	Uneven     bool // layers differ in size
+	Prefetch   bool // a batch is loaded at the end of an iteration, and let go in the next
 }
 
 // Pipeline makes the requests of a one-forward-one-backward schedule: weights, gradients
@@ -160,6 +161,7 @@ func Pipeline(seed uint64, s Schedule) ([]ir.Buffer, ir.Tick) {
 		t.Alloc(3 * size[l]) // weight
 		t.Alloc(3 * size[l]) // gradient
 	}
+	batch := -1
 	for it := range max(s.Iterations, 1) {
 		saved := make([][]int, s.Micro) // by micro-batch, layer after layer
 		layer := func(l int) []int {    // the forward of one layer; returns what it saves
@@ -209,6 +211,10 @@ func Pipeline(seed uint64, s Schedule) ([]ir.Buffer, ir.Tick) {
 		warm := min(max(s.Warm, 1), s.Micro)
 		for m := range warm {
 			forward(m)
+			if batch >= 0 {
+				t.Free(batch)
+				batch = -1
+			}
 		}
 		for m := range s.Micro {
 			backward(m)
@@ -220,6 +226,9 @@ func Pipeline(seed uint64, s Schedule) ([]ir.Buffer, ir.Tick) {
 			for l := range size {
 				t.Alloc(6 * size[l]) // optimizer state, made by the first step
 			}
+		}
+		if s.Prefetch {
+			batch = t.Alloc(8 * mib)
 		}
 		for l := range size { // the step
 			t.Free(t.Alloc(size[l]))
@@ -262,6 +271,35 @@ func ConstantLoad(r *Rand, n int, load int64) (buffers []ir.Buffer, horizon ir.T
 		buffers[v].End = t
 	}
 	return buffers, t
+}
+
+// Periodic makes a program whose optimum is its live peak: a rectangle of height units of
+// ir.Align and copies*n ticks is cut into pieces, and every n ticks another one begins, in the
+// next of so many bands. A life is up to copies periods long, and at a steady tick no byte of the
+// bands is free. Some residents lie below.
+//
+//	address
+//	  | band 1       [ cut 1 ][ cut 3 ]
+//	  | band 0   [ cut 0 ][ cut 2 ][ cut 4 ]
+//	  | residents ---------------------------
+//	  +--------------------------------------> time
+//	             |   |n
+func Periodic(seed uint64, pieces, height, n, copies, periods int) (buffers []ir.Buffer, horizon ir.Tick) {
+	r := Rand(seed)
+	cut, _, _ := Rectangle(r.Next(), pieces, height, n*copies)
+	horizon = ir.Tick(n * (periods - 1 + copies))
+	for range r.Below(4) {
+		buffers = append(buffers, ir.Buffer{Size: ir.Align * ir.Bytes(1+r.Below(height)), End: horizon, Kind: ir.Persistent})
+	}
+	for k := range periods {
+		for _, b := range cut {
+			b.Start += ir.Tick(k * n)
+			b.End += ir.Tick(k * n)
+			buffers = append(buffers, b)
+		}
+	}
+	slices.SortStableFunc(buffers, func(a, b ir.Buffer) int { return cmp.Compare(a.Start, b.Start) })
+	return buffers, horizon
 }
 
 // Loop makes a prologue of some buffers and one iteration of n buffers in which about one

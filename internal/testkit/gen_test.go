@@ -22,8 +22,9 @@ func TestGenerators(t *testing.T) {
 			b, h, _ := Rectangle(s, 100, 300, 200)
 			return made{b, h}
 		},
+		"periodic": func(s uint64) made { b, h := Periodic(s, 12, 64, 40, 3, 8); return made{b, h} },
 		"pipeline": func(s uint64) made {
-			b, h := Pipeline(s, Schedule{Layers: 3, Micro: 4, Warm: 2, Iterations: 2, Recompute: s%2 == 0, Uneven: true})
+			b, h := Pipeline(s, Schedule{Layers: 3, Micro: 4, Warm: 2, Iterations: 2, Recompute: s%2 == 0, Uneven: true, Prefetch: s%3 == 0})
 			return made{b, h}
 		},
 		"loop": func(s uint64) made { b, _, h := Loop(s, 300, 64, 5); return made{b, h} },
