@@ -70,6 +70,7 @@ type race struct {
 	next     int       // number of the next try
 	ended    int
 	stopped  bool
+	cruxes   bool // they are among the tries
 	goal     int64
 	first    int // lowest number that reached the goal; len(tries) if none
 	best     struct {
@@ -91,7 +92,7 @@ func newRace(in *instance, o Options) *race {
 // listed returns the tries for an effort. Those for a lower one are the beginning of it.
 //
 //	the first of the table | a batch of each of the first recipes | the rest of the table |
-//	in turn a batch of the next recipe and a drawn fit
+//	the cruxes, if wanted | in turn a batch of the next recipe and a drawn fit
 func (r *race) listed(effort int) []try {
 	effort = max(effort, 0)
 	n := max(len(r.in.buffers), 1)
@@ -103,6 +104,7 @@ func (r *race) listed(effort int) []try {
 		tries = slices.Insert(slices.Delete(tries, ref, ref+1), minTries-1, t)
 	}
 	tries[0].exempt = true // something must be there
+	tries = append(tries, r.cruxTries()...)
 	most := min(max(minTries, (placements+effort*placementsPerTry)/n), len(tries)+effort*mostPerEffort)
 	for i := 0; len(tries) < most; i++ {
 		if k := i / 2; i%2 == 0 {
