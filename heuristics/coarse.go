@@ -97,11 +97,12 @@ type item struct {
 
 // coarse is a coarse problem: an instance whose buffer k is the hull of items[k].
 type coarse struct {
-	in    *instance
-	items []item
-	rest  []bool // by buffer of the full problem: not in an item
-	boxes int    // items of more than one member
-	dives bool   // one ends within its leash
+	in     *instance
+	items  []item
+	rest   []bool // by buffer of the full problem: not in an item
+	boxes  int    // items of more than one member
+	climbs bool   // a batch that does not reach the bound goes on with a climb
+	dives  bool   // one ends within its leash
 }
 
 // coarseOnce makes the coarse problem of a recipe once. nil: the recipe finds no boxes.
@@ -112,7 +113,11 @@ type coarseOnce struct {
 
 func (in *instance) coarse(r int) *coarse {
 	o := &in.coarses[r]
-	o.once.Do(func() { o.c = in.makeCoarse(recipes[r]) })
+	o.once.Do(func() {
+		if o.c = in.makeCoarse(recipes[r]); o.c != nil {
+			o.c.climbs = in.climbs
+		}
+	})
 	return o.c
 }
 

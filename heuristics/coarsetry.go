@@ -57,6 +57,11 @@ func (c *coarse) batch(n int, ceil func() int64) (offsets []ir.Offset, best int6
 			offsets = append(offsets[:0], b.offsets...)
 		}
 	}
+	if c.climbs && c.dives && len(c.items) <= climbMost && best > int64(c.in.bound) {
+		if climbed, peak := c.climb(n, ceil); peak < best {
+			return climbed, peak
+		}
+	}
 	return offsets, best
 }
 

@@ -21,9 +21,11 @@
 //     best layouts expanded (cluster.go, coarse.go, coarsetry.go, expand.go); congruent
 //     blocks are solved once (blocks.go); micro-batches that repeat are rolled up on a circle and
 //     packed there (period.go, fold.go)
-//  5. then come tries with drawn parameters, in turn with more of 4, as many as the effort
+//  5. where that ends a little above the live peak, the buffers that decide there are packed
+//     alone, by coarse problems and a climb, and the rest fitted around them (crux.go, climb.go)
+//  6. then come tries with drawn parameters, in turn with more of 4, as many as the effort
 //     says (sample.go)
-//  6. all of it ends at the first layout whose peak is the live peak: it is optimal
+//  7. all of it ends at the first layout whose peak is the live peak: it is optimal
 //
 // Streams are the caller's business: all buffers of one call may share addresses.
 package heuristics

@@ -42,7 +42,8 @@ type Result struct {
 	// Bound is a peak that no layout can be below: the live peak, heads included.
 	Bound ir.Bytes
 	// Packer names the winner: a name of the table, "sample-N" for a drawn fit, or
-	// "coarse-RECIPE-N" for a coarse problem that was expanded, or "fold" for a circle that was.
+	// "coarse-RECIPE-N" for a coarse problem that was expanded, "fold" for a circle that was, or
+	// "crux-…" for a crux.
 	Packer string
 	// Tries is how many tries it took: where the bound was reached, up to and with the
 	// first that did; else all that the effort allows.
@@ -75,7 +76,11 @@ type PackerPeak struct {
 func Pack(buffers []ir.Buffer, horizon ir.Tick, o Options) Result {
 	in := newInstance(buffers, horizon)
 	r := newRace(in, o)
-	r.run(r.listed(o.Effort/2), in.bound)
+	r.run(r.listed(EffortFast), in.bound)
+	if r.best.peak > int64(in.bound) && o.Effort > EffortFast {
+		r.cruxes = r.wantsCruxes()
+		r.run(r.listed(o.Effort/2), in.bound)
+	}
 	if !r.near() {
 		r.run(r.listed(o.Effort), in.bound)
 	}

@@ -33,6 +33,7 @@ type instance struct {
 		once sync.Once
 		ids  []int32
 	}
+	climbs  bool // its coarse problems are climbed: it is a crux
 	coarses [len(recipes)]coarseOnce
 	twins   twins
 	blocks  blockSet

@@ -72,6 +72,7 @@ type race struct {
 	next     int       // number of the next try
 	ended    int
 	stopped  bool
+	cruxes   bool // they are among the tries
 	goal     int64
 	first    int // lowest number that reached the goal; len(tries) if none
 	best     struct {
@@ -94,7 +95,7 @@ func newRace(in *instance, o Options) *race {
 // listed returns the tries for an effort. Those for a lower one are the beginning of it.
 //
 //	the first of the table | the fold | more of the table | a batch of each of the first recipes |
-//	the rest of the table | in turn a batch of the next recipe and a drawn fit
+//	the rest of the table | the cruxes, if wanted | in turn a batch of the next recipe and a drawn fit
 //
 // The fold is beyond the work limit, and where that cuts the table short it comes second.
 func (r *race) listed(effort int) []try {
@@ -113,6 +114,7 @@ func (r *race) listed(effort int) []try {
 		at = 1
 	}
 	tries = slices.Insert(tries, at, try{name: "fold", run: foldTry, fold: true})
+	tries = append(tries, r.cruxTries()...)
 	most := min(1+max(minTries, (placements+effort*placementsPerTry)/n), len(tries)+effort*mostPerEffort)
 	for i := 0; len(tries) < most; i++ {
 		if k := i / 2; i%2 == 0 {
