@@ -25,6 +25,9 @@ type Repeats struct {
 	GroupMembers  int             `json:"group_buffers"`
 	LargestGroups []RepeatedGroup `json:"largest_groups,omitempty"`
 
+	// Fold is the period of the micro-batches; nil where none was looked for or there is none.
+	Fold *RepeatedFold `json:"fold,omitempty"`
+
 	// FlatPeak is the best peak the packers came to before they made use of any of it, and Peak
 	// what they ended at.
 	FlatPeak ir.Bytes `json:"flat_peak_bytes,omitempty"`
@@ -50,14 +53,27 @@ type RepeatedGroup struct {
 	TMP       float64  `json:"time_memory_product"` // 1: the group fills its rectangle
 }
 
+// RepeatedFold is a period of micro-batches, rolled up on a circle.
+type RepeatedFold struct {
+	Period    ir.Tick `json:"period_requests"` // from one micro-batch to the next
+	Buffers   int     `json:"period_buffers"`
+	Copies    int     `json:"copies"` // addresses that a buffer takes turns in
+	Instances int     `json:"instances"`
+	Folded    int     `json:"folded_buffers"` // on the circle
+	Placed    int     `json:"placed_buffers"` // of them, those that lie where the circle has them in the layout kept
+}
+
 const repeatsListed = 5 // kinds listed
 
 // repeatsOf sums up what a race found; nil if it did not get as far as to look.
 func repeatsOf(r *heuristics.Result) *Repeats {
-	if len(r.Blocks) == 0 && len(r.Groups) == 0 {
+	if len(r.Blocks) == 0 && len(r.Groups) == 0 && r.Fold == nil {
 		return nil
 	}
 	x := newRepeats(r.Blocks, r.Groups)
+	if f := r.Fold; f != nil {
+		x.Fold = &RepeatedFold{f.Period, f.Buffers, f.Copies, f.Instances, f.Folded, f.Placed}
+	}
 	x.Peak = r.Layout.Peak
 	x.Winner = byRepeats(r.Packer)
 	for _, p := range r.Peaks {
@@ -119,22 +135,25 @@ func (c *Compiled) Repeats() []*Repeats {
 
 // String is one line for people.
 func (x *Repeats) String() string {
-	var b strings.Builder
+	var parts []string
 	if x.Blocks > 0 {
-		fmt.Fprintf(&b, "%d blocks of %d kinds: %d buffers, %d solved and the rest translated", x.Blocks, x.Kinds, x.Members, x.Solved)
-	} else {
-		b.WriteString("no congruent blocks")
+		parts = append(parts, fmt.Sprintf("%d blocks of %d kinds: %d buffers, %d solved and the rest translated", x.Blocks, x.Kinds, x.Members, x.Solved))
 	}
 	if x.Groups > 0 {
-		fmt.Fprintf(&b, "; %d groups of %d kinds: %d buffers", x.Groups, x.GroupKinds, x.GroupMembers)
+		parts = append(parts, fmt.Sprintf("%d groups of %d kinds: %d buffers", x.Groups, x.GroupKinds, x.GroupMembers))
+	}
+	if f := x.Fold; f != nil {
+		parts = append(parts, fmt.Sprintf("%d micro-batches of %d requests: %d buffers folded onto a circle of %d", f.Instances, f.Period, f.Folded, f.Copies))
 	}
 	switch saved := x.FlatPeak - x.Peak; {
+	case len(parts) == 0:
+		parts = append(parts, "none")
 	case x.Winner && saved > 0:
-		fmt.Fprintf(&b, "; packing by them saved %s", Size(saved))
+		parts = append(parts, "packing by them saved "+Size(saved))
 	case x.Winner:
-		b.WriteString("; packed by them")
+		parts = append(parts, "packed by them")
 	default:
-		b.WriteString("; packed without them")
+		parts = append(parts, "packed without them")
 	}
-	return b.String()
+	return strings.Join(parts, "; ")
 }
