@@ -28,8 +28,9 @@ func main() {
 	only := flag.String("only", "", "only files whose path contains this")
 	table := flag.String("table", "plans", "what to print: plans, and diverge after it; efforts; periodic; packers; unseen")
 	diverge := flag.Bool("diverge", true, "with plans: replay with divergence, too")
+	granularity := flag.String("granularity", "2MiB", "with unseen: pages of the runtime's memory")
 	flag.Parse()
-	s := &survey{bin: *bin, root: *data}
+	s := &survey{bin: *bin, root: *data, granularity: *granularity}
 	if err := s.run(*table, *only, *diverge); err != nil {
 		fmt.Fprintln(os.Stderr, "survey:", err)
 		os.Exit(1)
@@ -37,10 +38,11 @@ func main() {
 }
 
 type survey struct {
-	bin, root string
-	plans     string
-	refused   []string
-	made      []made
+	bin, root   string
+	granularity string
+	plans       string
+	refused     []string
+	made        []made
 }
 
 // made is a plan that was compiled.

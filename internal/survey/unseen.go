@@ -45,7 +45,7 @@ func (s *survey) unseen(files []string) error {
 		fmt.Printf("| %s | %s | %s |", name, from, on)
 		for _, mode := range [][]string{{"--mode", "heap"}, {"--marks=true"}, {"--marks=false"}} {
 			var r replayed
-			args := append(append([]string{"replay", "--json", plan, f}, run...), mode...)
+			args := append(append([]string{"replay", "--json", "--granularity", s.granularity, plan, f}, run...), mode...)
 			if code, msg, err = s.call(&r, args...); err != nil {
 				return err
 			} else if code != 0 {
