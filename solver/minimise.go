@@ -2,29 +2,34 @@ package solver
 
 import "context"
 
-// The way down. Between the proved bound low and the best layout the capacities are
-// bisected, each with so many nodes; then again with twice as many:
+// The way down. The bound itself is asked first, and most; what lies between it and the best
+// layout is bisected on the side, each capacity with so many nodes, then again with twice as
+// many:
 //
 //	bytes
 //	best |-----------------------------  a layout is there
 //	     |   3: fits, and becomes best
 //	     |   2: out of nodes
-//	     |   1: first of all low itself: a tighter capacity can be easier
-//	low  |-----------------------------  none is lower
+//	low  |-----------------------------  none is lower; 1: asked in every round
 //
-// A capacity where the nodes ran out counts as too low until the next round. The first call
-// of all has 4n nodes at the capacity of the bound: it is what finds most layouts without a
-// single step back.
+// Most problems fit their bound exactly, and a tighter capacity can be easier: it leaves less
+// to choose. So the bound has two thirds of the nodes. Its question is never asked anew but
+// taken up where it was: with its turns as long as they have come to be, and its memory. Where
+// nothing fits the bound, the rest goes to the capacities above it. One where the nodes ran
+// out counts as too low until the next round. Round 0 asks for the bound only: 4n nodes find
+// most layouts without a single step back.
 
 // climb is the work on one part; it can be interrupted and taken up again.
 type climb struct {
-	p       *part
-	on      Switches
-	offsets []int64 // of the best layout; nil if there is none
-	high    int64   // its height in units; without one, what is still of use and one
-	low     int64   // units: no layout is lower
-	round   int
-	least   int // the smallest core to try
+	p        *part
+	on       Switches
+	offsets  []int64 // of the best layout; nil if there is none
+	high     int64   // its height in units; without one, what is still of use and one
+	low      int64   // units: no layout is lower
+	round    int
+	least    int      // the smallest core to try
+	lowest   *inquiry // at the bound, taken up again in each round; nil: none
+	lowestAt int64    // its capacity
 	tally
 	peeled, core int // of the last question
 }
@@ -48,7 +53,11 @@ func (c *climb) bottom() int64 { return c.p.base + c.low*c.p.unit }
 
 // ask decides one capacity and draws the conclusions. lo is moved above what is not reached.
 func (c *climb) ask(ctx context.Context, capacity, nodes int64, lo *int64, flip bool) verdict {
-	a := c.p.decide(ctx, question{capacity: capacity, nodes: nodes, on: c.on, flip: flip})
+	return c.conclude(c.p.decide(ctx, question{capacity: capacity, nodes: nodes, on: c.on, flip: flip}), capacity, lo)
+}
+
+// conclude keeps what an answer says.
+func (c *climb) conclude(a answer, capacity int64, lo *int64) verdict {
 	c.tally.add(a.tally)
 	c.peeled, c.core = a.peeled, a.core
 	switch a.verdict {
@@ -78,33 +87,57 @@ func (c *climb) down(ctx context.Context, goal, nodes int64) {
 	left := func(limit int64) int64 { return min(limit, end-c.nodes) }
 	if c.round == 0 && c.high > goal && n >= 2*int64(c.least) {
 		c.coreFirst(ctx, goal, left(2*n))
-		goal = max(goal, c.low)
 	}
 	if c.p.spans() > mostSpans {
 		return
 	}
-	if c.round == 0 && c.high > goal {
-		lo := goal
-		c.ask(ctx, goal, left(4*n), &lo, false)
-		c.round++
+	more := func() bool {
+		goal = max(goal, c.low)
+		return c.high > goal && c.nodes < end && ctx.Err() == nil
 	}
-	for ; c.high > max(goal, c.low) && c.nodes < end && ctx.Err() == nil; c.round++ {
-		limit := 4 * n << min(c.round, 40)
-		flip := c.round%3 == 0 // to refute it is better, to find it is not
-		lo := max(goal, c.low)
-		if c.offsets == nil { // anything is welcome
-			c.ask(ctx, c.high-1, left(limit), &lo, flip)
-			if c.low >= c.high {
-				return
-			}
-			lo = max(goal, c.low)
+	for share := int64(0); more(); c.round++ {
+		if c.lowest == nil || c.lowestAt != goal {
+			c.lowest, c.lowestAt = c.p.inquire(question{capacity: goal, on: c.on}), goal
 		}
-		coarse := max((c.high-lo)/64, 1)
-		for at := lo; lo < c.high && c.high-lo >= coarse && c.nodes < end && ctx.Err() == nil; at = lo + (c.high-1-lo)/2 {
-			c.ask(ctx, at, left(limit), &lo, flip)
-			if c.high <= max(goal, c.low) {
-				return
-			}
+		lo := goal
+		c.conclude(c.lowest.goOn(ctx, max(share, 4*n), end-c.nodes), goal, &lo)
+		if c.lowest.verdict != unknown {
+			c.lowest = nil
 		}
+		share = 0
+		if c.round == 0 || !more() {
+			continue
+		}
+		before := c.nodes
+		c.sweep(ctx, goal, left(4*n<<min(c.round, 40)), end)
+		share = boundShare * (c.nodes - before)
+	}
+}
+
+// boundShare is how many nodes go to the bound for each that goes to what is above it.
+const boundShare = 2
+
+// sweep bisects what is above goal, with at most limit nodes for each capacity.
+func (c *climb) sweep(ctx context.Context, goal, limit, end int64) {
+	lo := goal + 1
+	flip := c.round%3 == 0 // to refute it is better, to find it is not
+	if flip {
+		lo = goal
+	}
+	if c.offsets == nil { // anything is welcome
+		c.ask(ctx, c.high-1, min(limit, end-c.nodes), &lo, flip)
+		lo = max(goal, c.low)
+	}
+	coarse := max((c.high-lo)/64, 1)
+	at := lo + (c.high-1-lo)/2
+	if flip {
+		at = lo
+	}
+	for lo < c.high && c.high-lo >= coarse && c.nodes < end && ctx.Err() == nil {
+		c.ask(ctx, at, min(limit, end-c.nodes), &lo, flip)
+		if c.high <= max(goal, c.low) {
+			return
+		}
+		at = lo + (c.high-1-lo)/2
 	}
 }
