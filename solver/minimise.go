@@ -1,6 +1,9 @@
 package solver
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
 // The way down. The bound itself is asked first, and most; what lies between it and the best
 // layout is bisected on the side, each capacity with so many nodes, then again with twice as
@@ -13,11 +16,11 @@ import "context"
 //	low  |-----------------------------  none is lower; 1: asked in every round
 //
 // Most problems fit their bound exactly, and a tighter capacity can be easier: it leaves less
-// to choose. So the bound has two thirds of the nodes. Its question is never asked anew but
-// taken up where it was: with its turns as long as they have come to be, and its memory. Where
-// nothing fits the bound, the rest goes to the capacities above it. One where the nodes ran
-// out counts as too low until the next round. Round 0 asks for the bound only: 4n nodes find
-// most layouts without a single step back.
+// to choose. So the bound has two thirds of the nodes, and one third when it has taken so many
+// that it must be doubted. A question is not asked anew in the next round but taken up where it
+// was: with turns as long as they have come to be, and what it remembers. A capacity where the
+// nodes ran out counts as too low until the next round. Round 0 asks for the bound only: 4n
+// nodes find most layouts without a single step back.
 
 // climb is the work on one part; it can be interrupted and taken up again.
 type climb struct {
@@ -27,9 +30,11 @@ type climb struct {
 	high     int64   // its height in units; without one, what is still of use and one
 	low      int64   // units: no layout is lower
 	round    int
-	least    int      // the smallest core to try
-	lowest   *inquiry // at the bound, taken up again in each round; nil: none
-	lowestAt int64    // its capacity
+	least    int        // the smallest core to try
+	lowest   *inquiry   // at the bound, taken up again in each round; nil: none
+	atLowest int64      // nodes it took
+	share    int64      // nodes it takes next
+	open     []*inquiry // above the bound, the one asked last at the end
 	tally
 	peeled, core int // of the last question
 }
@@ -54,6 +59,38 @@ func (c *climb) bottom() int64 { return c.p.base + c.low*c.p.unit }
 // ask decides one capacity and draws the conclusions. lo is moved above what is not reached.
 func (c *climb) ask(ctx context.Context, capacity, nodes int64, lo *int64, flip bool) verdict {
 	return c.conclude(c.p.decide(ctx, question{capacity: capacity, nodes: nodes, on: c.on, flip: flip}), capacity, lo)
+}
+
+// Questions are kept only in parts whose lists are short (spans): each has lists of its own.
+const (
+	mostOpen  = 6       // above the bound
+	keptSpans = 1 << 20 // about 10 MB for each, and memory
+)
+
+// again asks a capacity above the bound, or goes on with it. Turns begin until they have taken
+// that many nodes, and never take more than most.
+func (c *climb) again(ctx context.Context, capacity, nodes, most int64, lo *int64) verdict {
+	kept := c.open[:0]
+	var in *inquiry
+	for _, o := range c.open { // the others that still are of use
+		switch {
+		case o.capacity == capacity:
+			in = o
+		case o.capacity < c.high && o.capacity >= c.low:
+			kept = append(kept, o)
+		}
+	}
+	clear(c.open[len(kept):])
+	if len(kept) >= mostOpen { // the one asked longest ago
+		kept = slices.Delete(kept, 0, 1)
+	}
+	if in == nil {
+		in = c.p.inquire(question{capacity: capacity, on: c.on})
+	}
+	if c.open = kept; c.p.spans() <= keptSpans {
+		c.open = append(kept, in)
+	}
+	return c.conclude(in.goOn(ctx, nodes, most), capacity, lo)
 }
 
 // conclude keeps what an answer says.
@@ -95,49 +132,56 @@ func (c *climb) down(ctx context.Context, goal, nodes int64) {
 		goal = max(goal, c.low)
 		return c.high > goal && c.nodes < end && ctx.Err() == nil
 	}
-	for share := int64(0); more(); c.round++ {
-		if c.lowest == nil || c.lowestAt != goal {
-			c.lowest, c.lowestAt = c.p.inquire(question{capacity: goal, on: c.on}), goal
+	for ; more(); c.round++ {
+		if c.lowest == nil || c.lowest.capacity != goal {
+			c.lowest, c.atLowest = c.p.inquire(question{capacity: goal, on: c.on}), 0
 		}
 		lo := goal
-		c.conclude(c.lowest.goOn(ctx, max(share, 4*n), end-c.nodes), goal, &lo)
-		if c.lowest.verdict != unknown {
+		a := c.lowest.goOn(ctx, max(c.share, 4*n), end-c.nodes)
+		c.atLowest += a.nodes
+		c.conclude(a, goal, &lo)
+		if c.p.spans() > keptSpans {
 			c.lowest = nil
 		}
-		share = 0
+		if c.nodes >= end { // it has the same share again
+			return
+		}
+		c.share = 0
 		if c.round == 0 || !more() {
 			continue
 		}
 		before := c.nodes
 		c.sweep(ctx, goal, left(4*n<<min(c.round, 40)), end)
-		share = boundShare * (c.nodes - before)
+		c.share = boundShare * (c.nodes - before)
+		if c.atLowest >= doubt*n {
+			c.share = (c.nodes - before) / boundShare
+		}
 	}
 }
 
 // boundShare is how many nodes go to the bound for each that goes to what is above it.
 const boundShare = 2
 
-// sweep bisects what is above goal, with at most limit nodes for each capacity.
+// doubt is how many nodes for each buffer the bound may take before it is the other way round.
+const doubt = 1000
+
+// finest is into how many steps a sweep divides what is above the bound: what is closer to the
+// best layout is not worth its nodes.
+const finest = 32
+
+// sweep bisects what is above goal, with limit nodes for each capacity, until end.
 func (c *climb) sweep(ctx context.Context, goal, limit, end int64) {
 	lo := goal + 1
-	flip := c.round%3 == 0 // to refute it is better, to find it is not
-	if flip {
-		lo = goal
+	if c.round%3 == 0 { // of a layout and its mirror image one: to find it is no better, to refute it is
+		c.ask(ctx, goal, min(limit, end-c.nodes), &lo, true)
+		lo = max(lo, c.low)
 	}
 	if c.offsets == nil { // anything is welcome
-		c.ask(ctx, c.high-1, min(limit, end-c.nodes), &lo, flip)
-		lo = max(goal, c.low)
+		c.ask(ctx, c.high-1, min(limit, end-c.nodes), &lo, false)
+		lo = max(goal, c.low) + 1
 	}
-	coarse := max((c.high-lo)/64, 1)
-	at := lo + (c.high-1-lo)/2
-	if flip {
-		at = lo
-	}
+	coarse := max((c.high-lo)/finest, 1)
 	for lo < c.high && c.high-lo >= coarse && c.nodes < end && ctx.Err() == nil {
-		c.ask(ctx, at, min(limit, end-c.nodes), &lo, flip)
-		if c.high <= max(goal, c.low) {
-			return
-		}
-		at = lo + (c.high-1-lo)/2
+		c.again(ctx, lo+(c.high-1-lo)/2, limit, end-c.nodes, &lo)
 	}
 }

@@ -51,6 +51,7 @@ func (p *part) decide(ctx context.Context, q question) answer {
 // were, with what they remember.
 type inquiry struct {
 	p             *part
+	capacity      int64
 	answer        // so far; its tally is that of the last goOn
 	whole, peeled *attack
 	round, next   int // next is the number of the order whose turn it is
@@ -58,7 +59,7 @@ type inquiry struct {
 
 // inquire sets up an inquiry.
 func (p *part) inquire(q question) *inquiry {
-	in := &inquiry{p: p, answer: answer{core: len(p.items)}}
+	in := &inquiry{p: p, capacity: q.capacity, answer: answer{core: len(p.items)}}
 	if p.load > q.capacity {
 		in.verdict = refuted
 		return in
@@ -78,7 +79,7 @@ func (p *part) inquire(q question) *inquiry {
 }
 
 // goOn begins turns until they have taken that many nodes more, and never takes more than most:
-// a turn that is cut short is lost.
+// a turn that is cut short has to be taken again.
 func (in *inquiry) goOn(ctx context.Context, nodes, most int64) answer {
 	in.tally = tally{}
 	if in.verdict != unknown || in.whole == nil {
@@ -98,12 +99,15 @@ func (in *inquiry) goOn(ctx context.Context, nodes, most int64) answer {
 					k = (k + 1) / 2
 				}
 			}
-			limit := min(2*int64(at.n)<<min(k, 40), most-in.nodes)
+			turn := 2 * int64(at.n) << min(k, 40)
+			limit := min(turn, most-in.nodes)
 			if (limit <= 0 || in.nodes >= nodes) && at.n > 0 {
 				return in.answer
 			}
 			v, t := at.turn(ctx, orders[in.next], limit)
-			in.next++
+			if limit == turn {
+				in.next++
+			}
 			in.add(t)
 			switch {
 			case v == fits:
