@@ -1,6 +1,7 @@
 package solver
 
 import (
+	"slices"
 	"testing"
 
 	"stweaver/internal/testkit"
@@ -131,7 +132,7 @@ func TestMemoryAgrees(t *testing.T) {
 			for c := p.load; c <= p.load+3; c++ {
 				want := verdict(unknown)
 				for _, off := range []Switches{Memory, 0} {
-					for _, by := range orders {
+					for _, by := range slices.Concat(orders, sectional) {
 						for _, flip := range []bool{false, true} {
 							a := newAttack(p, question{capacity: c, on: off.on(), flip: flip}, nil, nil)
 							var v verdict

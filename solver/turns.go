@@ -104,7 +104,7 @@ func (in *inquiry) goOn(ctx context.Context, nodes, most int64) answer {
 			if (limit <= 0 || in.nodes >= nodes) && at.n > 0 {
 				return in.answer
 			}
-			v, t := at.turn(ctx, orders[in.next], limit)
+			v, t := at.turn(ctx, ordersOf(in.round)[in.next], limit)
 			if limit == turn {
 				in.next++
 			}
