@@ -161,6 +161,9 @@ func (e Effort) nodesOf(n int, gap, bound ir.Bytes) int64 {
 		return 0
 	}
 	nodes := int64(200_000)
+	if n <= exactTiny {
+		nodes = 400_000
+	}
 	if n > exactSmall {
 		nodes = min(int64(6*n), exactWork/int64(n))
 	}
@@ -171,6 +174,7 @@ func (e Effort) nodesOf(n int, gap, bound ir.Bytes) int64 {
 }
 
 const (
+	exactTiny  = 500         // buffers up to which a node costs some 10 µs
 	exactSmall = 1_000       // buffers up to which nodes are cheap
 	exactMost  = 30_000      // buffers up to which the exact search is tried
 	exactWork  = 600_000_000 // nodes × buffers

@@ -1,6 +1,7 @@
 package solver
 
 import (
+	"slices"
 	"testing"
 
 	"stweaver/internal/testkit"
@@ -72,12 +73,12 @@ func TestKeys(t *testing.T) {
 		x.ids[i] = int32(i)
 	}
 	epochs := map[uint64]bool{}
-	for _, by := range orders {
+	for _, by := range slices.Concat(orders, sectional) {
 		x.by = by
 		_, epoch := x.keyOf(x.ids)
 		epochs[epoch] = true
 	}
-	if len(epochs) != len(orders) {
+	if len(epochs) != len(orders)+len(sectional) {
 		t.Error("two orders have one epoch")
 	}
 	x.key, _ = x.keyOf(x.ids)

@@ -1,30 +1,40 @@
 package solver
 
-import "context"
+import (
+	"context"
+	"slices"
+)
 
-// The way down. Between the proved bound low and the best layout the capacities are
-// bisected, each with so many nodes; then again with twice as many:
+// The way down. The bound itself is asked first, and most; what lies between it and the best
+// layout is bisected on the side, each capacity with so many nodes, then again with twice as
+// many:
 //
 //	bytes
 //	best |-----------------------------  a layout is there
 //	     |   3: fits, and becomes best
 //	     |   2: out of nodes
-//	     |   1: first of all low itself: a tighter capacity can be easier
-//	low  |-----------------------------  none is lower
+//	low  |-----------------------------  none is lower; 1: asked in every round
 //
-// A capacity where the nodes ran out counts as too low until the next round. The first call
-// of all has 4n nodes at the capacity of the bound: it is what finds most layouts without a
-// single step back.
+// Most problems fit their bound exactly, and a tighter capacity can be easier: it leaves less
+// to choose. So the bound has two thirds of the nodes, and one third when it has taken so many
+// that it must be doubted. A question is not asked anew in the next round but taken up where it
+// was: with turns as long as they have come to be, and what it remembers. A capacity where the
+// nodes ran out counts as too low until the next round. Round 0 asks for the bound only: 4n
+// nodes find most layouts without a single step back.
 
 // climb is the work on one part; it can be interrupted and taken up again.
 type climb struct {
-	p       *part
-	on      Switches
-	offsets []int64 // of the best layout; nil if there is none
-	high    int64   // its height in units; without one, what is still of use and one
-	low     int64   // units: no layout is lower
-	round   int
-	least   int // the smallest core to try
+	p        *part
+	on       Switches
+	offsets  []int64 // of the best layout; nil if there is none
+	high     int64   // its height in units; without one, what is still of use and one
+	low      int64   // units: no layout is lower
+	round    int
+	least    int        // the smallest core to try
+	lowest   *inquiry   // at the bound, taken up again in each round; nil: none
+	atLowest int64      // nodes it took
+	share    int64      // nodes it takes next
+	open     []*inquiry // above the bound, the one asked last at the end
 	tally
 	peeled, core int // of the last question
 }
@@ -48,7 +58,43 @@ func (c *climb) bottom() int64 { return c.p.base + c.low*c.p.unit }
 
 // ask decides one capacity and draws the conclusions. lo is moved above what is not reached.
 func (c *climb) ask(ctx context.Context, capacity, nodes int64, lo *int64, flip bool) verdict {
-	a := c.p.decide(ctx, question{capacity: capacity, nodes: nodes, on: c.on, flip: flip})
+	return c.conclude(c.p.decide(ctx, question{capacity: capacity, nodes: nodes, on: c.on, flip: flip}), capacity, lo)
+}
+
+// Questions are kept only in parts whose lists are short (spans): each has lists of its own.
+const (
+	mostOpen  = 6       // above the bound
+	keptSpans = 1 << 20 // about 10 MB for each, and memory
+)
+
+// again asks a capacity above the bound, or goes on with it. Turns begin until they have taken
+// that many nodes, and never take more than most.
+func (c *climb) again(ctx context.Context, capacity, nodes, most int64, lo *int64) verdict {
+	kept := c.open[:0]
+	var in *inquiry
+	for _, o := range c.open { // the others that still are of use
+		switch {
+		case o.capacity == capacity:
+			in = o
+		case o.capacity < c.high && o.capacity >= c.low:
+			kept = append(kept, o)
+		}
+	}
+	clear(c.open[len(kept):])
+	if len(kept) >= mostOpen { // the one asked longest ago
+		kept = slices.Delete(kept, 0, 1)
+	}
+	if in == nil {
+		in = c.p.inquire(question{capacity: capacity, on: c.on})
+	}
+	if c.open = kept; c.p.spans() <= keptSpans {
+		c.open = append(kept, in)
+	}
+	return c.conclude(in.goOn(ctx, nodes, most), capacity, lo)
+}
+
+// conclude keeps what an answer says.
+func (c *climb) conclude(a answer, capacity int64, lo *int64) verdict {
 	c.tally.add(a.tally)
 	c.peeled, c.core = a.peeled, a.core
 	switch a.verdict {
@@ -78,33 +124,64 @@ func (c *climb) down(ctx context.Context, goal, nodes int64) {
 	left := func(limit int64) int64 { return min(limit, end-c.nodes) }
 	if c.round == 0 && c.high > goal && n >= 2*int64(c.least) {
 		c.coreFirst(ctx, goal, left(2*n))
-		goal = max(goal, c.low)
 	}
 	if c.p.spans() > mostSpans {
 		return
 	}
-	if c.round == 0 && c.high > goal {
-		lo := goal
-		c.ask(ctx, goal, left(4*n), &lo, false)
-		c.round++
+	more := func() bool {
+		goal = max(goal, c.low)
+		return c.high > goal && c.nodes < end && ctx.Err() == nil
 	}
-	for ; c.high > max(goal, c.low) && c.nodes < end && ctx.Err() == nil; c.round++ {
-		limit := 4 * n << min(c.round, 40)
-		flip := c.round%3 == 0 // to refute it is better, to find it is not
-		lo := max(goal, c.low)
-		if c.offsets == nil { // anything is welcome
-			c.ask(ctx, c.high-1, left(limit), &lo, flip)
-			if c.low >= c.high {
-				return
-			}
-			lo = max(goal, c.low)
+	for ; more(); c.round++ {
+		if c.lowest == nil || c.lowest.capacity != goal {
+			c.lowest, c.atLowest = c.p.inquire(question{capacity: goal, on: c.on}), 0
 		}
-		coarse := max((c.high-lo)/64, 1)
-		for at := lo; lo < c.high && c.high-lo >= coarse && c.nodes < end && ctx.Err() == nil; at = lo + (c.high-1-lo)/2 {
-			c.ask(ctx, at, left(limit), &lo, flip)
-			if c.high <= max(goal, c.low) {
-				return
-			}
+		lo := goal
+		a := c.lowest.goOn(ctx, max(c.share, 4*n), end-c.nodes)
+		c.atLowest += a.nodes
+		c.conclude(a, goal, &lo)
+		if c.p.spans() > keptSpans {
+			c.lowest = nil
 		}
+		if c.nodes >= end { // it has the same share again
+			return
+		}
+		c.share = 0
+		if c.round == 0 || !more() {
+			continue
+		}
+		before := c.nodes
+		c.sweep(ctx, goal, left(4*n<<min(c.round, 40)), end)
+		c.share = boundShare * (c.nodes - before)
+		if c.atLowest >= doubt*n {
+			c.share = (c.nodes - before) / boundShare
+		}
+	}
+}
+
+// boundShare is how many nodes go to the bound for each that goes to what is above it.
+const boundShare = 2
+
+// doubt is how many nodes for each buffer the bound may take before it is the other way round.
+const doubt = 1000
+
+// finest is into how many steps a sweep divides what is above the bound: what is closer to the
+// best layout is not worth its nodes.
+const finest = 32
+
+// sweep bisects what is above goal, with limit nodes for each capacity, until end.
+func (c *climb) sweep(ctx context.Context, goal, limit, end int64) {
+	lo := goal + 1
+	if c.round%3 == 0 { // of a layout and its mirror image one: to find it is no better, to refute it is
+		c.ask(ctx, goal, min(limit, end-c.nodes), &lo, true)
+		lo = max(lo, c.low)
+	}
+	if c.offsets == nil { // anything is welcome
+		c.ask(ctx, c.high-1, min(limit, end-c.nodes), &lo, false)
+		lo = max(goal, c.low) + 1
+	}
+	coarse := max((c.high-lo)/finest, 1)
+	for lo < c.high && c.high-lo >= coarse && c.nodes < end && ctx.Err() == nil {
+		c.again(ctx, lo+(c.high-1-lo)/2, limit, end-c.nodes, &lo)
 	}
 }

@@ -27,9 +27,25 @@ const (
 	byLife  = 'W'
 	byArea  = 'A'
 	byTotal = 'T'
+
+	bySections = 'S' // life in sections, which does not depend on how time is counted
+	byRoom     = 'R' // size by that
 )
 
-var orders = []order{{0x57, 0x41, 0x54}, {0x54, 0x41, 0x57}, {0x54, 0x57, 0x41}}
+var orders = []order{{byLife, byArea, byTotal}, {byTotal, byArea, byLife}, {byTotal, byLife, byArea}}
+
+// sectional are the same orders with time in sections. Ticks may be clock time or just the
+// numbers of the events, and one of the measures may lead where the other does not.
+var sectional = []order{{bySections, byRoom, byTotal}, {byTotal, byRoom, bySections}, {byTotal, bySections, byRoom}}
+
+// ordersOf are the orders of a round of turns: two rounds of the one kind, two of the other,
+// so that both the whole and a core without the peeled (turns.go) have both.
+func ordersOf(round int) []order {
+	if round >= 4 && round%4 <= 1 {
+		return sectional
+	}
+	return orders
+}
 
 // rerank gives the part new ranks, and puts it into their order.
 func (x *search) rerank(part []int32) {
@@ -44,6 +60,10 @@ func (x *search) rerank(part []int32) {
 		for k, what := range x.by {
 			v := float64(it.life)
 			switch what {
+			case bySections:
+				v = float64(it.sections())
+			case byRoom:
+				v = float64(it.sections()) * float64(it.size)
 			case byArea:
 				v *= float64(it.size)
 			case byTotal:

@@ -19,8 +19,11 @@ type state struct {
 	live   []int32 // section -> its items, one after the other
 	liveAt []int32 // where those of a section begin
 	total  []int64 // by section: sizes of the unplaced
-	floor  []int64 // by section: no unplaced one lies under it
+	floor  []int64 // by section: no unplaced one lies under it; with Unallocated, as of the start
 	seam   []int32 // by section k: unplaced pieces in both k-1 and k
+
+	witness []int32 // by section, with Unallocated: an unplaced one that lies low enough for all to fit over it
+	vouches []int32 // by item: of how many sections it is the witness
 
 	near   []int32 // item -> the items it meets, one after the other
 	nearAt []int32 // where those of an item begin; nil where there are too many
@@ -32,7 +35,8 @@ type state struct {
 	lows   []logged // what low, floor and rank were
 	floors []logged
 	ranks  []ranked
-	mark   []uint32 // by section: == gen where its floor is to be found again
+	turns  []ranked // what witness was
+	mark   []uint32 // by section: == gen where a witness is to be found again
 	gen    uint32
 	dirty  []int32
 }
@@ -53,6 +57,7 @@ func newState(p *part, capacity int64, on Switches) *state {
 		off: make([]int64, n), low: make([]int64, n), rank: make([]int32, n),
 		liveAt: make([]int32, m+1), total: make([]int64, m), floor: make([]int64, m), seam: make([]int32, m+2),
 		mark: make([]uint32, m), lower: -1, upper: -1,
+		witness: make([]int32, m), vouches: make([]int32, n),
 	}
 	sum := 0
 	for i := range p.items {
@@ -89,8 +94,12 @@ func newState(p *part, capacity int64, on Switches) *state {
 		})
 	}
 	for k := range x.floor {
+		x.witness[k] = -1
 		if on.has(Unallocated) {
-			x.floor[k] = x.lowest(int32(k), 0)
+			if w := x.lowest(int32(k)); w >= 0 {
+				x.floor[k], x.witness[k] = x.low[w], w
+				x.vouches[w]++
+			}
 		}
 	}
 	x.meetings()
@@ -108,19 +117,41 @@ func (x *state) each(it *item, f func(s, e int32)) {
 	}
 }
 
-// lowest is the least low of the unplaced in section k. It stops at one that is at least
-// as low as bound, which the caller knows to be a bound.
-func (x *state) lowest(k int32, bound int64) int64 {
-	best := int64(1<<63 - 1)
+// The unallocated floor of a section is not kept, only tested: the least low of the unplaced
+// ones, and all their sizes, are to be within the capacity. One of them with a low of at most
+// capacity - total is a witness of that. The test need not be made again until the witness
+// is placed or raised above that; then another one is looked for, and where there is none the
+// branch is dead. Placing others only makes total less. Witnesses are logged, so each state
+// has its own again after undo.
+
+// lowest is the first of the unplaced in section k with the least low; -1 if all are placed.
+func (x *state) lowest(k int32) int32 {
+	best := int32(-1)
 	for _, w := range x.live[x.liveAt[k]:x.liveAt[k+1]] {
-		if x.off[w] == free && x.low[w] < best {
-			best = x.low[w]
-			if best <= bound {
-				return best
-			}
+		if x.off[w] == free && (best < 0 || x.low[w] < x.low[best]) {
+			best = w
 		}
 	}
 	return best
+}
+
+// testify finds a witness for section k. It reports whether there is one, or no need for one.
+func (x *state) testify(k int32) bool {
+	if x.total[k] == 0 {
+		return true
+	}
+	most := x.capacity - x.total[k]
+	for _, w := range x.live[x.liveAt[k]:x.liveAt[k+1]] {
+		if x.off[w] == free && x.low[w] <= most {
+			was := x.witness[k]
+			x.turns = append(x.turns, ranked{k, was})
+			x.vouches[was]--
+			x.vouches[w]++
+			x.witness[k] = w
+			return true
+		}
+	}
+	return false
 }
 
 // place puts item i at off, the lowest place it has. rest are the unplaced it may meet.
@@ -136,8 +167,7 @@ func (x *state) place(i int32, off int64, rest []int32) (ok, met bool) {
 	x.order = append(x.order, i)
 	x.gen++
 	x.dirty = x.dirty[:0]
-	x.take(it, top)
-	under := len(x.dirty) // sections of i; what is unplaced there ends up at top or above
+	x.take(i, it, top)
 	x.key.drop(i, off)
 	ok = true
 	raise := func(u int32) {
@@ -158,9 +188,9 @@ func (x *state) place(i int32, off int64, rest []int32) (ok, met bool) {
 		if top+o.size > x.capacity {
 			ok = false
 		}
-		if ok && x.on.has(Unallocated) {
-			x.touch(o.s, o.e, was)
-			x.touch(o.hs, o.he, was)
+		if ok && x.vouches[u] > 0 {
+			x.touch(u, o.s, o.e, top)
+			x.touch(u, o.hs, o.he, top)
 		}
 	}
 	if x.nearAt != nil {
@@ -179,25 +209,12 @@ func (x *state) place(i int32, off int64, rest []int32) (ok, met bool) {
 	if !ok || !x.on.has(Inference) {
 		return ok, met
 	}
-	if !x.on.has(Unallocated) {
-		return true, met // fitsOver has looked at all that changed
-	}
-	for n, k := range x.dirty {
-		was := x.floor[k]
-		bound := was
-		if n < under {
-			bound = max(bound, top)
-		}
-		f := x.lowest(k, bound)
-		if f != was {
-			x.floors = append(x.floors, logged{k, was})
-			x.floor[k] = f
-		}
-		if x.total[k] > 0 && f+x.total[k] > x.capacity {
+	for _, k := range x.dirty {
+		if !x.testify(k) {
 			return false, met
 		}
 	}
-	return true, met
+	return true, met // without Unallocated, fitsOver has looked at all that changed
 }
 
 // fitsOver is section inference over [s, e) for an item about to be placed below top: all
@@ -223,23 +240,23 @@ func (x *state) fits(s, e int32) bool {
 	return true
 }
 
-// take moves it from the unplaced to the placed in the sections of it.
-func (x *state) take(it *item, top int64) {
-	x.takeIn(it.s, it.e, it.size, top)
+// take moves item i from the unplaced to the placed in its sections.
+func (x *state) take(i int32, it *item, top int64) {
+	x.takeIn(i, it.s, it.e, it.size, top)
 	if it.hs < it.he {
-		x.takeIn(it.hs, it.he, it.size, top)
+		x.takeIn(i, it.hs, it.he, it.size, top)
 	}
 }
 
-func (x *state) takeIn(s, e int32, size, top int64) {
+func (x *state) takeIn(i, s, e int32, size, top int64) {
+	unallocated := x.on.has(Unallocated)
 	for k := s; k < e; k++ {
 		x.total[k] -= size
-		if x.on.has(Unallocated) {
-			x.mark[k] = x.gen
-			x.dirty = append(x.dirty, k)
-		} else {
+		if !unallocated {
 			x.floors = append(x.floors, logged{k, x.floor[k]})
 			x.floor[k] = top
+		} else if x.witness[k] == i {
+			x.dismiss(k)
 		}
 	}
 	for k := s + 1; k < e; k++ {
@@ -247,20 +264,29 @@ func (x *state) takeIn(s, e int32, size, top int64) {
 	}
 }
 
-// touch marks the sections of [s, e) whose floor was held by an item that lay at was.
-func (x *state) touch(s, e int32, was int64) {
+// touch dismisses u, about to be raised to top, where it is the witness and that is too high.
+func (x *state) touch(u, s, e int32, top int64) {
 	for k := s; k < e; k++ {
-		if x.floor[k] == was && x.mark[k] != x.gen {
-			x.mark[k] = x.gen
-			x.dirty = append(x.dirty, k)
+		if x.witness[k] == u && top > x.capacity-x.total[k] {
+			x.dismiss(k)
 		}
 	}
 }
 
-// point is a place in the log.
-type point struct{ order, lows, floors, ranks int }
+// dismiss marks section k as one without a witness.
+func (x *state) dismiss(k int32) {
+	if x.mark[k] != x.gen {
+		x.mark[k] = x.gen
+		x.dirty = append(x.dirty, k)
+	}
+}
 
-func (x *state) point() point { return point{len(x.order), len(x.lows), len(x.floors), len(x.ranks)} }
+// point is a place in the log.
+type point struct{ order, lows, floors, ranks, turns int }
+
+func (x *state) point() point {
+	return point{len(x.order), len(x.lows), len(x.floors), len(x.ranks), len(x.turns)}
+}
 
 // undo goes back to a point.
 func (x *state) undo(to point) {
@@ -286,6 +312,13 @@ func (x *state) undo(to point) {
 		x.rank[x.ranks[k].at] = x.ranks[k].was
 	}
 	x.ranks = x.ranks[:to.ranks]
+	for k := len(x.turns) - 1; k >= to.turns; k-- {
+		t := x.turns[k]
+		x.vouches[x.witness[t.at]]--
+		x.vouches[t.was]++
+		x.witness[t.at] = t.was
+	}
+	x.turns = x.turns[:to.turns]
 }
 
 func (x *state) give(s, e int32, size int64) {

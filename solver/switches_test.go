@@ -1,6 +1,7 @@
 package solver
 
 import (
+	"slices"
 	"testing"
 
 	"stweaver/internal/testkit"
@@ -131,7 +132,7 @@ func TestMemoryAgrees(t *testing.T) {
 			for c := p.load; c <= p.load+3; c++ {
 				want := verdict(unknown)
 				for _, off := range []Switches{Memory, 0} {
-					for _, by := range orders {
+					for _, by := range slices.Concat(orders, sectional) {
 						for _, flip := range []bool{false, true} {
 							a := newAttack(p, question{capacity: c, on: off.on(), flip: flip}, nil, nil)
 							var v verdict
@@ -272,4 +273,77 @@ func fitsAt(t *testing.T, buffers []ir.Buffer, capacity ir.Bytes, off Switches) 
 		t.Fatal("no answer")
 	}
 	return r.Status != Infeasible
+}
+
+// TestInquiry: a question asked bit by bit gets the answer that it gets at once, for the same
+// nodes where no turn is cut short.
+func TestInquiry(t *testing.T) {
+	several := 0
+	for seed := range uint64(120) {
+		r := testkit.Rand(seed)
+		buffers, _ := tight(seed, 14+r.Below(10), 4, 7, r.Below(4))
+		items, n := cut(buffers, nil)
+		parts, _ := reduce(items, n, AllSwitches)
+		for k := range parts {
+			p := &parts[k]
+			for c := p.load; c <= p.load+2; c++ {
+				q := question{capacity: c, nodes: 1 << 30, on: AllSwitches, flip: seed%2 == 1}
+				want := p.decide(background, q)
+				in, calls := p.inquire(q), 0
+				var sum tally
+				for in.verdict == unknown {
+					sum.add(in.goOn(background, 1, 1<<30).tally)
+					calls++
+				}
+				if in.verdict != want.verdict || sum != want.tally {
+					t.Fatalf("seed %d part %d at %d: in %d calls %d, %+v; at once %d, %+v", seed, k, c, calls, in.verdict, sum, want.verdict, want.tally)
+				}
+				if calls > 1 {
+					several++
+				}
+				in = p.inquire(q)
+				for most := int64(1); in.verdict == unknown; most += 1 + most/2 { // turns are cut
+					if a := in.goOn(background, most, most); a.nodes > most {
+						t.Fatalf("%d nodes, %d allowed", a.nodes, most)
+					}
+				}
+				if in.verdict != want.verdict {
+					t.Fatalf("seed %d part %d at %d: cut %d, at once %d", seed, k, c, in.verdict, want.verdict)
+				}
+			}
+		}
+	}
+	if several == 0 {
+		t.Error("no question took more than one turn")
+	}
+}
+
+// TestDown: with any budget, in one pass or several, the way down keeps to its nodes and leaves
+// the bound under the optimum and the best layout over it; with enough, they meet.
+func TestDown(t *testing.T) {
+	for seed := range uint64(60) {
+		r := testkit.Rand(seed)
+		buffers, _ := tight(seed, 10+r.Below(8), 4, 7, r.Below(4))
+		items, n := cut(buffers, nil)
+		parts, _ := reduce(items, n, AllSwitches)
+		for k := range parts {
+			p := &parts[k]
+			optimum := p.load
+			for p.decide(background, question{capacity: optimum, nodes: 1 << 30, on: AllSwitches &^ (Memory | Peel)}).verdict != fits {
+				optimum++
+			}
+			c := newClimb(p, AllSwitches)
+			c.take(p.around())
+			for budget := int64(1); c.high > c.low; budget *= 3 {
+				end := c.nodes + budget
+				c.down(background, p.load, budget)
+				if c.nodes > end || c.low > optimum || c.high < optimum {
+					t.Fatalf("seed %d part %d: [%d, %d], optimum %d, %d nodes of %d", seed, k, c.low, c.high, optimum, c.nodes, end)
+				}
+				if budget > 1<<40 {
+					t.Fatalf("seed %d part %d: [%d, %d] does not close", seed, k, c.low, c.high)
+				}
+			}
+		}
+	}
 }

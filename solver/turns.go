@@ -44,54 +44,83 @@ type answer struct {
 
 // decide asks whether p has a layout of at most q.capacity units.
 func (p *part) decide(ctx context.Context, q question) answer {
-	a := answer{core: len(p.items)}
+	return p.inquire(q).goOn(ctx, q.nodes, q.nodes)
+}
+
+// inquiry is the work on one question. It can be taken up again: the turns go on where they
+// were, with what they remember.
+type inquiry struct {
+	p             *part
+	capacity      int64
+	answer        // so far; its tally is that of the last goOn
+	whole, peeled *attack
+	round, next   int // next is the number of the order whose turn it is
+}
+
+// inquire sets up an inquiry.
+func (p *part) inquire(q question) *inquiry {
+	in := &inquiry{p: p, capacity: q.capacity, answer: answer{core: len(p.items)}}
 	if p.load > q.capacity {
-		a.verdict = refuted
-		return a
+		in.verdict = refuted
+		return in
 	}
 	if p.spans() > mostSpans {
-		return a
+		return in
 	}
-	whole := newAttack(p, q, nil, nil)
-	var peeled *attack
+	in.whole = newAttack(p, q, nil, nil)
 	if q.on.has(Peel) {
 		core, left := p.peel(q.capacity)
-		if a.peeled = len(left); a.peeled > 0 {
-			a.core = len(core)
-			peeled = newAttack(p, q, core, left)
+		if in.answer.peeled = len(left); len(left) > 0 {
+			in.core = len(core)
+			in.peeled = newAttack(p, q, core, left)
 		}
 	}
+	return in
+}
+
+// goOn begins turns until they have taken that many nodes more, and never takes more than most:
+// a turn that is cut short has to be taken again.
+func (in *inquiry) goOn(ctx context.Context, nodes, most int64) answer {
+	in.tally = tally{}
+	if in.verdict != unknown || in.whole == nil {
+		return in.answer
+	}
 	// Rounds: twice the whole, then in turn; where much was peeled, the core alone.
-	for round := 0; ; round++ {
-		for _, by := range orders {
-			at, k := whole, round
-			if peeled != nil {
+	for ; ; in.round++ {
+		for in.next < len(orders) {
+			at, k := in.whole, in.round
+			if in.peeled != nil {
 				switch {
-				case a.core <= len(p.items)*3/4:
-					at = peeled
-				case round >= 2 && round%2 == 0:
-					at, k = peeled, (round-2)/2
-				case round >= 2:
-					k = (round + 1) / 2
+				case in.core <= len(in.p.items)*3/4:
+					at = in.peeled
+				case k >= 2 && k%2 == 0:
+					at, k = in.peeled, (k-2)/2
+				case k >= 2:
+					k = (k + 1) / 2
 				}
 			}
-			limit := min(2*int64(at.n)<<min(k, 40), q.nodes-a.nodes)
-			if limit <= 0 && at.n > 0 {
-				return a
+			turn := 2 * int64(at.n) << min(k, 40)
+			limit := min(turn, most-in.nodes)
+			if (limit <= 0 || in.nodes >= nodes) && at.n > 0 {
+				return in.answer
 			}
-			v, t := at.turn(ctx, by, limit)
-			a.add(t)
+			v, t := at.turn(ctx, ordersOf(in.round)[in.next], limit)
+			if limit == turn {
+				in.next++
+			}
+			in.add(t)
 			switch {
 			case v == fits:
-				a.verdict, a.offsets = fits, at.layout()
-				return a
+				in.verdict, in.offsets = fits, at.layout()
+				return in.answer
 			case v == refuted:
-				a.verdict = refuted
-				return a
+				in.verdict = refuted
+				return in.answer
 			case ctx.Err() != nil:
-				return a
+				return in.answer
 			}
 		}
+		in.next = 0
 	}
 }
 
