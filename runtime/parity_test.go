@@ -267,6 +267,7 @@ var counters = []struct {
 	{"bad free", func(s *model.Stats) uint64 { return s.BadFree }},
 	{"restarts", func(s *model.Stats) uint64 { return s.Restarts }},
 	{"trims", func(s *model.Stats) uint64 { return s.Trims }},
+	{"sweeps", func(s *model.Stats) uint64 { return s.Sweeps }},
 }
 
 // reached sums counters over cases: a parity test that never left the fast path shows nothing.

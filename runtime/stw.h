@@ -7,8 +7,9 @@
  *        |-- planned entry, size fits, range free --> arena base + offset          "hit"
  *        |-- planned entry, range occupied ---------> heap                         "conflict"
  *        |-- planned entry, request too large ------> heap                         "too large"
- *        |-- dynamic entry -------------------------> idle arena, else heap       "dynamic"
+ *        |-- dynamic entry -------------------------> idle arena, else heap        "dynamic"
  *        `-- no entry ------------------------------> heap                         "unknown"
+ *                                                       `- idle arena, where it would commit memory
  *
  * The safety rule: a planned address is handed out only if no live allocation overlaps it,
  * whatever happened before. Occupancy is a bitmap over atoms, the pieces of the arena between two
@@ -69,7 +70,7 @@ typedef struct {
     uint64_t conflicts; /* planned range was occupied */
     uint64_t too_large; /* planned entry, request larger than its slot */
     uint64_t dynamic;   /* matched an entry that has no place */
-    uint64_t guests;    /* of those, put into idle space of the arena */
+    uint64_t guests;    /* unplanned or displaced requests that were put into idle space of the arena */
     uint64_t unknown;   /* matched no entry */
     uint64_t slow;      /* requests that took the matcher's slow path */
     uint64_t resyncs;   /* times the position moved other than to the next entry */
@@ -81,7 +82,8 @@ typedef struct {
     uint64_t heap_live_bytes, heap_peak_bytes;    /* the part served by heaps */
     uint64_t reserved_bytes, peak_reserved_bytes; /* committed: arena + heaps, in granules */
     uint64_t arena_bytes;                         /* committed for the arena */
-    uint64_t static_fallback_bytes;               /* bytes of conflicts + too_large, summed */
+    uint64_t static_fallback_bytes;               /* bytes of conflicts + too_large that heaps served, summed */
+    uint64_t sweeps; /* times the plan was read for idle space, before a heap committed memory */
     uint64_t trims, returned_bytes; /* times that heaps gave memory back, and how much in all */
     uint64_t position;  /* entry expected next (the best hypothesis) */
     uint64_t atoms;     /* pieces of the arena */

@@ -193,8 +193,9 @@ typedef struct {
     stw_heap *heap; /* NULL before the first request that needs it */
 } stw_stream;
 
-/* Returns a block of exactly `units` of s's heap, made when missing; 0: no memory, nothing changed. */
-uint32_t stwi_heap_alloc_locked(stw_allocator *a, stw_stream *s, uint64_t units);
+/* Returns a block of exactly `units` of s's heap, made when missing; 0: no memory, nothing changed. Where
+ * it may not commit, 0 also if the block would need memory that is not committed. */
+uint32_t stwi_heap_alloc_locked(stw_allocator *a, stw_stream *s, uint64_t units, bool may_commit);
 void stwi_heap_free_locked(stw_heap *h, uint32_t block);
 void stwi_heap_drop(stw_allocator *a, stw_heap *h);
 /* stw_check's part: NULL, or what is wrong. *used counts handed-out blocks and units. */
@@ -206,6 +207,8 @@ bool stwi_pages_init(const stw_allocator *a, stw_heap *h);
 void stwi_pages_drop(stw_allocator *a, stw_heap *h);
 /* Commits the granules that [start, start + units) touches. False: no memory, nothing changed. */
 bool stwi_pages_commit_locked(stw_allocator *a, stw_heap *h, uint64_t start, uint64_t units);
+/* Whether they are committed. */
+bool stwi_pages_ready(const stw_allocator *a, const stw_heap *h, uint64_t start, uint64_t units);
 /* Gives back every granule of every heap that no used block touches; returns the bytes. */
 uint64_t stwi_trim_locked(stw_allocator *a);
 const char *stwi_pages_check(const stw_allocator *a, const stw_heap *h);
@@ -296,6 +299,8 @@ struct stw_allocator {
     size_t occupied_bytes, taken_bytes, all_bytes; /* of those mappings */
     uint64_t arena_reserved_bytes; /* arena rounded to granules */
     uint64_t capacity_bytes, heap_bytes;
+    uint64_t *needed;  /* bit per atom, scratch of a sweep */
+    uint64_t swept;    /* entries that sweeps have read */
     uint64_t lap_heap; /* requests the heap had served when the plan's last entry was last asked for */
     stw_backend backend;
     stw_allocator *fork_prev, *fork_next;
@@ -397,6 +402,11 @@ static inline uint32_t stwi_match_locked(stw_allocator *a, uint64_t units, uint1
 /* First atom of the best place for `units` of a plan stream, free and not named by the list;
  * *end: one past the last atom it would touch. STW_NO_ENTRY: none. */
 uint32_t stwi_guest_find_locked(const stw_allocator *a, const stw_plan_stream *s, uint32_t list, uint64_t units, uint32_t *end);
+/* The same for a request without a list, by reading the plan: of `entry`, or, where that is STW_NO_ENTRY,
+ * of an unknown life. STW_NO_ENTRY also where that would cost more than the requests so far have paid for. */
+uint32_t stwi_guest_sweep_locked(stw_allocator *a, const stw_plan_stream *s, uint32_t entry, uint64_t units, uint32_t *end);
+#define STW_SWEEP_PART 32u /* the shortest life tried is this part of a step */
+#define STW_SWEEP_WORK 64u /* entries that a request pays for */
 /* First atom i with bounds[i] >= unit. */
 uint32_t stwi_atom_at(const stw_plan *p, uint64_t unit);
 

@@ -167,6 +167,7 @@ func goStats(s *C.stw_stats) Stats {
 		PeakReservedBytes:   uint64(s.peak_reserved_bytes),
 		ArenaBytes:          uint64(s.arena_bytes),
 		StaticFallbackBytes: uint64(s.static_fallback_bytes),
+		Sweeps:              uint64(s.sweeps),
 		Trims:               uint64(s.trims),
 		ReturnedBytes:       uint64(s.returned_bytes),
 		Position:            uint64(s.position),
