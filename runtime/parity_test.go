@@ -303,6 +303,9 @@ func playDiverged(src plantest.Source, entries int, sum reached) error {
 	if src(5) == 0 {
 		o.HeapBytes = 1 << 20
 	}
+	if src(4) == 0 {
+		c.Plan.Capacity = c.Plan.Arena + uint64(src(1<<22))
+	}
 	w, err := newTwin(c.Plan, o)
 	if w == nil {
 		return err

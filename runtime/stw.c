@@ -104,6 +104,8 @@ stw_status stw_create(stw_allocator **out, const void *plan, size_t plan_bytes, 
     a->backend = *backend;
     a->capacity_bytes = options ? options->capacity_bytes : 0;
     a->heap_bytes = round_up(heap_bytes, granule);
+    a->say = options ? options->say : NULL;
+    a->say_ctx = options ? options->say_ctx : NULL;
     if (plan) {
         stw_status s = stwi_plan_load(&a->plan, plan, plan_bytes, err, err_bytes);
         if (s != STW_OK) {
@@ -111,6 +113,8 @@ stw_status stw_create(stw_allocator **out, const void *plan, size_t plan_bytes, 
             return s;
         }
     }
+    if (a->plan.capacity_bytes && (!a->capacity_bytes || a->plan.capacity_bytes < a->capacity_bytes))
+        a->capacity_bytes = a->plan.capacity_bytes;
     const char *trouble = NULL;
     a->arena_reserved_bytes = round_up(a->plan.arena_bytes, granule);
     if (!make_records(a))
@@ -136,6 +140,7 @@ void stw_destroy(stw_allocator *a)
     if (!a)
         return;
     stwi_fork_remove(a);
+    stwi_say_end(a);
     drop(a);
 }
 
@@ -217,6 +222,7 @@ static __attribute__((noinline)) void *from_heap_locked(stw_allocator *a, stw_st
     }
     if (!b) {
         a->stats.failed++;
+        stwi_say_failed_locked(a, s, units);
         return NULL;
     }
     ++*class;
@@ -259,6 +265,7 @@ static inline void *malloc_locked(stw_allocator *a, uint64_t units, uint64_t han
         entry = stwi_match_locked(a, units, (uint16_t)s->plan);
     if (!s || !stwi_table_ensure(&a->live)) {
         a->stats.failed++;
+        stwi_say_failed_locked(a, s, units);
         return NULL;
     }
     if (entry == STW_NO_ENTRY)

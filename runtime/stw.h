@@ -58,8 +58,12 @@ typedef struct {
 STW_API stw_backend stw_backend_host(size_t granularity);
 
 typedef struct {
-    uint64_t capacity_bytes; /* most memory to hold, arena and heaps together; 0: no limit */
+    uint64_t capacity_bytes; /* most memory to hold, arena and heaps together; 0: no limit. A plan's own limit holds, too */
     uint64_t heap_bytes;     /* address space of each stream's heap, below 2 TiB, rounded up to granules; 0: 256 GiB */
+    /* Told, if not NULL, about memory that ran out (a sentence, less and less often), and at the end what
+     * the allocator did (stw_report). Called under the lock: it must not call back. */
+    void (*say)(void *ctx, const char *text);
+    void *say_ctx;
 } stw_options;
 
 /* Counters since creation. Every request with size > 0 that got an address is exactly one of hits,
@@ -120,6 +124,10 @@ STW_API uint64_t stw_trim(stw_allocator *a);
 STW_API void stw_mark(stw_allocator *a, uint32_t kind, int64_t value, const char *name);
 
 STW_API void stw_get_stats(stw_allocator *a, stw_stats *out);
+
+/* Writes what the allocator did, a few lines for people (REPORT.md), to out[0..room), ended by a zero
+ * byte if there is room for one. Returns the length of all of it. */
+STW_API size_t stw_report(stw_allocator *a, char *out, size_t room);
 
 /* Calls f for every live allocation, in no particular order, under the lock: f must not call back.
  * planned is 1 for an address of the plan. */

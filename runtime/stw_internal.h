@@ -7,6 +7,7 @@
  *   stw_table.c     address -> what lives there; stream handle -> stream
  *   stw.c           create, destroy, malloc, free, mark
  *   stw_check.c     stats, walk, the self-check
+ *   stw_report.c    the report
  *   stw_lock.c      the lock, and fork
  *   backend_host.c, crc32c.c
  *
@@ -228,7 +229,7 @@ typedef struct {
     size_t file_bytes;
     stw_slot *slots;
     size_t slots_mapped_bytes;
-    uint64_t arena_bytes;
+    uint64_t arena_bytes, capacity_bytes;
     uint32_t n_entries, n_slots, n_streams, n_marks;
     uint32_t loop_start, n_atoms;
     uint32_t n_lists, words;  /* lists of needs; 64-bit words of a bitmap over atoms */
@@ -244,6 +245,11 @@ stw_status stwi_plan_load(stw_plan *out, const void *bytes, size_t n, char *err,
 void stwi_plan_drop(stw_plan *p);
 
 uint32_t stwi_crc32c(uint32_t crc, const void *p, size_t bytes); /* running: start with 0 */
+
+/* ---- words for people (stw_report.c) ---- */
+
+void stwi_say_failed_locked(const stw_allocator *a, const stw_stream *s, uint64_t units);
+void stwi_say_end(stw_allocator *a);
 
 /* ---- the matcher (stw_match.c) ---- */
 
@@ -299,6 +305,8 @@ struct stw_allocator {
     size_t occupied_bytes, taken_bytes, all_bytes; /* of those mappings */
     uint64_t arena_reserved_bytes; /* arena rounded to granules */
     uint64_t capacity_bytes, heap_bytes;
+    void (*say)(void *ctx, const char *text);
+    void *say_ctx;
     uint64_t *needed;  /* bit per atom, scratch of a sweep */
     uint64_t swept;    /* entries that sweeps have read */
     uint64_t lap_heap; /* requests the heap had served when the plan's last entry was last asked for */

@@ -175,6 +175,14 @@ func goStats(s *C.stw_stats) Stats {
 	}
 }
 
+// Report is what the allocator did, a few lines for people (REPORT.md).
+func (a *Allocator) Report() string {
+	n := int(C.stw_report(a.open(), nil, 0))
+	text := make([]byte, n+1)
+	C.stw_report(a.c, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)))
+	return string(text[:n])
+}
+
 // Trim gives back all heap memory that holds nothing, and returns the bytes.
 func (a *Allocator) Trim() uint64 { return uint64(C.stw_trim(a.open())) }
 

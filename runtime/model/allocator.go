@@ -140,6 +140,9 @@ func New(p *Plan, o Options) (*Allocator, error) {
 		taken:    make([]bool, len(p.Streams)),
 		live:     make(map[Addr]live),
 	}
+	if c := &a.opts.Capacity; p.Capacity != 0 && (*c == 0 || p.Capacity < *c) {
+		*c = p.Capacity
+	}
 	a.stats.ArenaBytes = a.granules(p.Arena)
 	a.stats.Atoms = uint64(len(a.occupied.busy))
 	if !a.reserve(a.stats.ArenaBytes) {
