@@ -16,15 +16,16 @@ import (
 // not: no page is that small. A driver call is one growth or one such return.
 type bestFit struct{ ranges }
 
-func newBestFit(d *driver) model {
+func newBestFit(d *driver, _ *Options) model {
 	return &bestFit{ranges{driver: d, space: Unlimited,
 		page:  func(*pool) ir.Bytes { return ir.Align },
 		calls: func(int64) int { return 1 },
 	}}
 }
 
-func (h *bestFit) malloc(size ir.Bytes, stream ir.StreamID, private uint32) *block {
-	p := h.pools.get(poolKey{stream: stream, private: private})
+func (h *bestFit) malloc(r request) *block {
+	size := r.size
+	p := h.pools.get(poolKey{stream: r.stream, private: r.private})
 	var b *block
 	if i := p.free.first(size); i < len(p.free) {
 		b = p.free[i]

@@ -35,7 +35,7 @@ func TestGolden(t *testing.T) {
 	for _, name := range []string{"gpt2m_frames.pickle.gz", "llama24_ckpt.pickle.gz", "mixtral4.pickle.gz", "gpt2_dense.txt.gz"} {
 		events := Events(readTrace(t, filepath.Join("../testdata/profiles", name)))
 		var out strings.Builder
-		for _, a := range Names() {
+		for _, a := range plain() {
 			for _, limit := range []ir.Bytes{0, 20000 * mib} {
 				r := mustRun(t, a, events, Options{Limit: limit})
 				fmt.Fprintf(&out, "%-10s limit %-11d %5d requests  allocated %11d  occupied %11d  reserved %11d  at the end %11d  calls %4d  oom %v %d\n",
@@ -47,9 +47,14 @@ func TestGolden(t *testing.T) {
 }
 
 // What PyTorch's allocator itself had reserved at most when the snapshots were recorded is what the model
-// reserves, to the byte, where the recording is whole. Differences are those of recordings
+// reserves, to the byte, where the recording is whole. So is what torch's counters said of the same runs with expandable
+// segments. Differences are those of recordings
 // that began late (what was cached then is not in them), and of programs that called empty_cache, which no request shows.
 func TestRecorded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads 35 snapshots")
+	}
+	expandable := measured(t)
 	known := map[string]ir.Bytes{ // model - recorded, in MiB
 		"frameworks/ds-z3-gpt2xl":                     40, // empty_cache: see TestEmptyCache
 		"frameworks/hf-gpt2m-b16":                     4,
@@ -79,6 +84,11 @@ func TestRecorded(t *testing.T) {
 			if diff := r.PeakReserved - tr.Reserved; diff != known[name]*mib {
 				t.Errorf("%s reserves %d, recorded %d: %+.1f MiB, known %d", tr.Allocator, r.PeakReserved, tr.Reserved, float64(diff)/float64(mib), known[name])
 			}
+			if want := expandable[name]; want != "" {
+				if r := mustRun(t, "expandable", Events(tr), Options{}); fmt.Sprint(int64(r.PeakReserved)) != want {
+					t.Errorf("expandable reserves %d, measured %s", r.PeakReserved, want)
+				}
+			}
 			if peak, _ := tr.LivePeak(); r.PeakAllocated != peak {
 				t.Errorf("peak allocated %d, live peak %d", r.PeakAllocated, peak)
 			}
@@ -95,14 +105,14 @@ func TestEmptyCache(t *testing.T) {
 	}{{"ds-z3-gpt2xl", 2329, 792}, {"hf-gpt2m-b16", 294, 287}} {
 		tr := readTrace(t, filepath.Join(dataDir, "frameworks", c.name+".pickle.gz"))
 		d := &driver{limit: Unlimited}
-		m := newNative(d).(*native)
+		m := newNative(d, nil).(*native)
 		live := make(map[uint32]*block)
 		for k, ev := range Events(tr) {
 			if k == c.at {
 				m.release()
 			}
 			if ev.Kind == ir.EvAlloc {
-				live[ev.ID] = m.malloc(ir.RoundUp(ev.Size), ev.Stream, ev.Pool)
+				live[ev.ID] = m.malloc(request{size: ir.RoundUp(ev.Size), stream: ev.Stream})
 			} else {
 				m.free(live[ev.ID])
 			}
@@ -113,41 +123,32 @@ func TestEmptyCache(t *testing.T) {
 	}
 }
 
-// The recordings of the frameworks were made with the native allocator; torch's own counters of the same
-// runs with expandable segments are what the model makes of them, to the byte.
-func TestMeasured(t *testing.T) {
-	file := filepath.Join(dataDir, "frameworks/measured.csv")
-	f, err := os.Open(file)
+// measured is what torch's own counters said of the runs of the frameworks with expandable segments.
+func measured(t testing.TB) map[string]string {
+	t.Helper()
+	f, err := os.Open(filepath.Join(dataDir, "frameworks/measured.csv"))
 	if err != nil {
-		t.Skipf("no %s", file)
+		return nil
 	}
 	defer f.Close()
 	rows, err := csv.NewReader(f).ReadAll()
 	if err != nil {
 		t.Fatal(err)
 	}
-	runs := 0
-	for _, row := range rows[1:] {
-		profile := filepath.Join(dataDir, "frameworks", row[0]+".pickle.gz")
-		if _, err := os.Stat(profile); err != nil || row[1] != "expandable" {
-			continue
-		}
-		runs++
-		r := mustRun(t, "expandable", Events(readTrace(t, profile)), Options{})
-		if got := fmt.Sprint(int64(r.PeakReserved)); got != row[7] {
-			t.Errorf("%s: reserves %s, measured %s", row[0], got, row[7])
+	reserved := make(map[string]string)
+	for _, row := range rows {
+		if row[1] == "expandable" {
+			reserved["frameworks/"+row[0]] = row[7]
 		}
 	}
-	if runs < 15 {
-		t.Errorf("%d runs compared", runs)
-	}
+	return reserved
 }
 
 // The same events may be used by several runs at a time.
 func TestConcurrent(t *testing.T) {
 	events := Events(readTrace(t, "../testdata/profiles/mixtral4.pickle.gz"))
 	var wg sync.WaitGroup
-	for _, name := range append(Names(), Names()...) {
+	for _, name := range append(plain(), plain()...) {
 		want := mustRun(t, name, events, Options{})
 		wg.Go(func() {
 			if r, err := Run(name, events, Options{}); err != nil || r != want {
@@ -160,7 +161,7 @@ func TestConcurrent(t *testing.T) {
 
 func BenchmarkRun(b *testing.B) {
 	events := Events(readTrace(b, "../testdata/profiles/llama24_ckpt.pickle.gz"))
-	for _, name := range Names() {
+	for _, name := range plain() {
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
 				mustRun(b, name, events, Options{})

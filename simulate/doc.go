@@ -7,6 +7,7 @@
 //	native      PyTorch's caching allocator with default settings
 //	expandable  the same with expandable_segments:True
 //	best-fit    best fit without pools, pages and segments: what native could be
+//	windows     a static plan with the published rule for dynamic requests; it needs a plan
 //
 // All keep the rule that a block belongs to the stream (and private pool) it was made for and serves no
 // other. A block is free when its free is *completed*: a model cannot know when a kernel on another

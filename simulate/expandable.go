@@ -16,7 +16,7 @@ import (
 // cuMemSetAccess for each piece mapped, and of cuMemUnmap and cuMemRelease for each page given back.
 type expandable struct{ ranges }
 
-func newExpandable(d *driver) model {
+func newExpandable(d *driver, _ *Options) model {
 	space := Unlimited
 	if d.limit < Unlimited {
 		space = d.limit/8*9 + d.limit%8*9/8
@@ -32,8 +32,9 @@ func newExpandable(d *driver) model {
 	}}
 }
 
-func (e *expandable) malloc(size ir.Bytes, stream ir.StreamID, private uint32) *block {
-	p := e.pools.get(poolKey{stream, private, size <= kSmallSize})
+func (e *expandable) malloc(r request) *block {
+	size := r.size
+	p := e.pools.get(poolKey{r.stream, r.private, size <= kSmallSize})
 	b := p.bestExpandable(size)
 	if b == nil {
 		if b = e.grow(p, size); b == nil {

@@ -22,10 +22,11 @@ type native struct {
 	segments uint32
 }
 
-func newNative(d *driver) model { return &native{driver: d} }
+func newNative(d *driver, _ *Options) model { return &native{driver: d} }
 
-func (n *native) malloc(size ir.Bytes, stream ir.StreamID, private uint32) *block {
-	p := n.pools.get(poolKey{stream, private, size <= kSmallSize})
+func (n *native) malloc(r request) *block {
+	size := r.size
+	p := n.pools.get(poolKey{r.stream, r.private, size <= kSmallSize})
 	var b *block
 	if i := p.free.first(size); i < len(p.free) {
 		b = p.free[i]

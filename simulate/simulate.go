@@ -8,23 +8,33 @@ import (
 	"stweaver/ir"
 )
 
-// model is an allocator of one device. Sizes are multiples of ir.Align, in (0, ir.MaxSize]. A model that has no
-// room for a request returns nil, and may have given back cached memory meanwhile.
+// request is what a model is asked for.
+type request struct {
+	size    ir.Bytes // a multiple of ir.Align, in (0, ir.MaxSize]
+	stream  ir.StreamID
+	private uint32 // pool
+	entry   uint32 // of the plan, or ir.NoEntry
+}
+
+// model is an allocator of one device. One that has no room for a request returns nil, and may have given
+// back cached memory meanwhile.
 type model interface {
-	malloc(size ir.Bytes, stream ir.StreamID, private uint32) *block
+	malloc(r request) *block
 	free(b *block)
 }
 
 // kind is a line of the table of allocators.
 type kind struct {
 	name, about string
-	make        func(d *driver) model
+	planned     bool // needs Options.Plan
+	make        func(d *driver, o *Options) model
 }
 
 var kinds = []kind{
-	{"native", "PyTorch's caching allocator, default settings", newNative},
-	{"expandable", "PyTorch's caching allocator with expandable_segments:True", newExpandable},
-	{"best-fit", "ideal best fit: one growing range a stream, no pools, no pages", newBestFit},
+	{"native", "PyTorch's caching allocator, default settings", false, newNative},
+	{"expandable", "PyTorch's caching allocator with expandable_segments:True", false, newExpandable},
+	{"best-fit", "ideal best fit: one growing range a stream, no pools, no pages", false, newBestFit},
+	{"windows", "a static plan, dynamic requests in published reusable space, the rest in a heap", true, newWindows},
 }
 
 // Names returns the names of the allocators, in the order of their table.
@@ -34,6 +44,11 @@ func Names() []string {
 		names[i] = k.name
 	}
 	return names
+}
+
+// Planned reports whether the allocator name needs a plan.
+func Planned(name string) bool {
+	return slices.ContainsFunc(kinds, func(k kind) bool { return k.name == name && k.planned })
 }
 
 // About says in a few words what the allocator name is, "" where there is none.
@@ -53,6 +68,10 @@ const Unlimited ir.Bytes = 1 << 62
 // Options of a run. The zero value has no limit.
 type Options struct {
 	Limit ir.Bytes // memory of the device; 0: Unlimited
+	// Plan and Cuts are for the allocators that are Planned. Events name their entries in Plan; Cuts are the
+	// entries of its loop before which a module or phase begins or ends, ascending.
+	Plan *ir.Plan
+	Cuts []uint32
 }
 
 // Result is what a run took. Bytes of requests are rounded to ir.Align.
@@ -119,11 +138,14 @@ func run(name string, events []ir.Event, o Options, watch func(id uint32, b *blo
 	if o.Limit < 0 || o.Limit > Unlimited {
 		return Result{}, fmt.Errorf("simulate: a limit of %d bytes", o.Limit)
 	}
+	if kinds[i].planned && o.Plan == nil {
+		return Result{}, fmt.Errorf("simulate: %s needs a plan", name)
+	}
 	d := &driver{limit: o.Limit}
 	if d.limit == 0 {
 		d.limit = Unlimited
 	}
-	m := kinds[i].make(d)
+	m := kinds[i].make(d, &o)
 	live := make(map[uint32]*block)
 	var res Result
 	var allocated, occupied ir.Bytes
@@ -134,7 +156,10 @@ func run(name string, events []ir.Event, o Options, watch func(id uint32, b *blo
 			if ev.Size <= 0 || ev.Size > ir.MaxSize || live[ev.ID] != nil {
 				return Result{}, fmt.Errorf("simulate: event %d: request %d of %d bytes, live before: %v", k, ev.ID, ev.Size, live[ev.ID] != nil)
 			}
-			b := m.malloc(ir.RoundUp(ev.Size), ev.Stream, ev.Pool)
+			if kinds[i].planned && ev.Entry != ir.NoEntry && int(ev.Entry) >= len(o.Plan.Entries) {
+				return Result{}, fmt.Errorf("simulate: event %d is entry %d of a plan of %d", k, ev.Entry, len(o.Plan.Entries))
+			}
+			b := m.malloc(request{ir.RoundUp(ev.Size), ev.Stream, ev.Pool, ev.Entry})
 			if b == nil {
 				res.OOM, res.Failed = true, ev.Size
 				d.report(&res)

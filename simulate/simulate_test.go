@@ -48,6 +48,9 @@ func script(t testing.TB, s string) []ir.Event {
 	return events
 }
 
+// plain are the allocators that need no plan.
+func plain() []string { return slices.DeleteFunc(Names(), Planned) }
+
 func mustRun(t testing.TB, name string, events []ir.Event, o Options) Result {
 	t.Helper()
 	r, err := Run(name, events, o)
@@ -174,7 +177,7 @@ func TestErrors(t *testing.T) {
 		limit  ir.Bytes
 		want   string
 	}{
-		{"magic", nil, 0, `no allocator "magic"; there are native, expandable, best-fit`},
+		{"magic", nil, 0, `no allocator "magic"; there are native, expandable, best-fit, windows`},
 		{"native", script(t, "a1 a1"), 0, "event 1: request 97"},
 		{"native", script(t, "-a"), 0, "not live"},
 		{"native", script(t, "a0"), 0, "0 bytes"},
@@ -187,7 +190,7 @@ func TestErrors(t *testing.T) {
 	if r := mustRun(t, "native", nil, Options{}); r.Efficiency() != 1 || r.OOM {
 		t.Errorf("nothing: %+v", r)
 	}
-	for _, name := range Names() { // the largest that there is
+	for _, name := range plain() { // the largest that there is
 		if r := mustRun(t, name, []ir.Event{{Kind: ir.EvAlloc, ID: 1, Size: ir.MaxSize}, {Kind: ir.EvAlloc, ID: 2, Size: ir.MaxSize}}, Options{}); r.OOM || r.PeakReserved < 2*ir.MaxSize {
 			t.Errorf("%s: %+v", name, r)
 		}
@@ -245,7 +248,7 @@ func drawEvents(t *rapid.T) []ir.Event {
 // In every model: live blocks are apart, hold their requests, and are backed by what was taken from the
 // driver, which never passes the limit; blocks tile their segments, and free neighbours are merged.
 func TestProperties(t *testing.T) {
-	for _, name := range Names() {
+	for _, name := range plain() {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				events := drawEvents(t)

@@ -35,14 +35,23 @@ func script(t *ir.Trace, w *compiler.Workload) (s *model.Script, entries []uint3
 	return s, entries
 }
 
-// diverged are the events of w with the departures of spec. A request that spec adds is of the default pool.
-func diverged(t *ir.Trace, w *compiler.Workload, spec model.Spec, seed uint64) ([]ir.Event, error) {
-	s, entries := script(t, w)
+// diverged are the events of w with the departures of spec, as simulate takes them: the entry of a request is the one of plan
+// that the runtime would take it for. A request that spec adds is of the default pool.
+func diverged(t *ir.Trace, w *compiler.Workload, spec model.Spec, seed uint64, plan *ir.Plan) ([]ir.Event, error) {
+	s, _ := script(t, w)
 	s, err := model.Diverge(s, spec, seed)
 	if err != nil {
 		return nil, usagef("--diverge: %v", err)
 	}
-	pools := make([]uint32, len(entries))
+	var answers []model.Answer
+	if plan != nil {
+		m, err := model.New(compiler.ModelPlan(plan), model.Options{HeapBytes: 1 << 50})
+		if err != nil {
+			return nil, err
+		}
+		answers = m.Run(s).Answers
+	}
+	pools := make([]uint32, w.Requests)
 	for _, ev := range w.Events {
 		if ev.Kind == ir.EvAlloc {
 			pools[ev.ID] = ev.Pool
@@ -51,6 +60,9 @@ func diverged(t *ir.Trace, w *compiler.Workload, spec model.Spec, seed uint64) (
 	events := make([]ir.Event, 0, len(s.Ops))
 	for _, op := range s.Ops {
 		ev := ir.Event{ID: op.ID, Entry: ir.NoEntry}
+		if answers != nil && answers[op.ID].Entry >= 0 {
+			ev.Entry = uint32(answers[op.ID].Entry)
+		}
 		switch op.Kind {
 		case model.OpAlloc:
 			ev.Kind, ev.Size, ev.Stream = ir.EvAlloc, ir.Bytes(op.Size), ir.StreamID(slices.Index(t.Streams, op.Stream))

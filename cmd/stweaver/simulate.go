@@ -14,7 +14,7 @@ import (
 
 type simulateFlags struct {
 	allocators     string
-	limit          string
+	plan, limit    string
 	iterations     int
 	steps, diverge string
 	seed           uint64
@@ -44,7 +44,11 @@ type simulatedJSON struct {
 func simulateCommand(a *app) *cobra.Command {
 	var f simulateFlags
 	var about strings.Builder
+	var defaults []string
 	for _, name := range simulate.Names() {
+		if !simulate.Planned(name) {
+			defaults = append(defaults, name)
+		}
 		fmt.Fprintf(&about, "  %-11s %s\n", name, simulate.About(name))
 	}
 	c := &cobra.Command{
@@ -54,12 +58,14 @@ func simulateCommand(a *app) *cobra.Command {
 
 ` + about.String() + `
 Without --iterations and --steps it runs the recording as it is, from its first request to its last;
-with them what replay runs: the start once, then steady iterations. A request that finds no room under
---limit ends the run of that allocator and is reported; it is no error.`,
+with them what replay runs: the start once, then steady iterations. windows needs them, and a plan of
+this profile. A request that finds no room under --limit ends the run of that allocator and is reported; it is
+no error.`,
 		Args: args(1, "one profile"),
 		RunE: func(cmd *cobra.Command, in []string) error { return a.simulate(cmd, in[0], &f) },
 	}
-	c.Flags().StringVar(&f.allocators, "allocators", strings.Join(simulate.Names(), ","), "which, in this order")
+	c.Flags().StringVar(&f.allocators, "allocators", strings.Join(defaults, ","), "which, in this order")
+	c.Flags().StringVar(&f.plan, "plan", "", "`PLAN` for windows: simulate its static requests, and take its steady iterations")
 	c.Flags().StringVar(&f.limit, "limit", "", "memory of the device, e.g. 80GiB; default: no limit")
 	c.Flags().IntVar(&f.iterations, "iterations", 0, "steady iterations to run; 0: the recording as it is")
 	c.Flags().StringVar(&f.steps, "steps", "", "take turns with iterations `C:D` of the profile, counted from 0, D excluded; once each without --iterations")
@@ -71,6 +77,9 @@ with them what replay runs: the start once, then steady iterations. A request th
 func (a *app) simulate(cmd *cobra.Command, in string, f *simulateFlags) error {
 	names := strings.Split(f.allocators, ",")
 	for _, name := range names {
+		if simulate.Planned(name) && f.plan == "" {
+			return usagef("--allocators %s: needs --plan", name)
+		}
 		if simulate.About(name) == "" {
 			return usagef("--allocators %s: there are %s", name, strings.Join(simulate.Names(), ", "))
 		}
@@ -97,25 +106,23 @@ func (a *app) simulate(cmd *cobra.Command, in string, f *simulateFlags) error {
 	if f.iterations == 0 {
 		f.iterations = to - from
 	}
-	if f.diverge != "" && f.iterations == 0 {
-		return usagef("--diverge needs --iterations or --steps")
+	if f.iterations == 0 && (f.diverge != "" || f.plan != "") {
+		return usagef("--diverge and --plan need --iterations or --steps")
 	}
-	t, err := a.read(in)
+	t, c, err := a.simulated(cmd, in, f, &o)
 	if err != nil {
 		return err
 	}
 	out := &simulateOutput{Iterations: f.iterations, Recorder: t.Allocator}
-	events := simulate.Events(t)
-	if f.iterations > 0 {
-		c, err := compiler.Analyse(cmd.Context(), t, compiler.Options{})
-		if err != nil {
-			return named(in, err)
-		}
+	var events []ir.Event
+	if c == nil {
+		events = simulate.Events(t)
+	} else {
 		w, err := c.Workload(compiler.WorkloadOptions{Iterations: f.iterations, From: from, To: to, Marks: true})
 		if err != nil {
 			return usagef("%v", err)
 		}
-		if events, err = diverged(t, w, spec, f.seed); err != nil {
+		if events, err = diverged(t, w, spec, f.seed, o.Plan); err != nil {
 			return err
 		}
 	}
@@ -146,6 +153,37 @@ func (a *app) simulate(cmd *cobra.Command, in string, f *simulateFlags) error {
 	}
 	a.printSimulated(out)
 	return nil
+}
+
+// simulated reads the profile, and where iterations are wanted finds them: as the plan has them, if there is one.
+func (a *app) simulated(cmd *cobra.Command, in string, f *simulateFlags, o *simulate.Options) (*ir.Trace, *compiler.Compiled, error) {
+	if f.plan != "" {
+		plan, _, err := a.readPlan(f.plan)
+		if err != nil {
+			return nil, nil, err
+		}
+		c, mismatch, err := a.against(cmd, plan, f.plan, in)
+		if err != nil {
+			return nil, nil, err
+		}
+		if c == nil {
+			return nil, nil, &checkError{mismatch.Violations[0]}
+		}
+		if _, err := plan.LayoutOf(c.Problem); err != nil {
+			return nil, nil, &checkError{named(in, err).Error()}
+		}
+		o.Plan, o.Cuts = plan, c.Cuts()
+		return c.Trace, c, nil
+	}
+	t, err := a.read(in)
+	if err != nil || f.iterations == 0 {
+		return t, nil, err
+	}
+	c, err := compiler.Analyse(cmd.Context(), t, compiler.Options{})
+	if err != nil {
+		return nil, nil, named(in, err)
+	}
+	return t, c, nil
 }
 
 func (a *app) printSimulated(o *simulateOutput) {

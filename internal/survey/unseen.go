@@ -11,10 +11,10 @@ import (
 // unseen plans each profile from its first steady iterations and runs it on the later ones, or, where
 // there are none, on the same with late, extra, missing and swapped requests; with marks and without.
 // E is peak allocated / peak reserved; Eact the same less what lives for the whole run. Beside them, what models of
-// PyTorch's allocator and of an ideal best fit make of the same requests.
+// PyTorch's allocator, of an ideal best fit, and of the published planner with the same plan make of the same requests.
 func (s *survey) unseen(files []string) error {
-	fmt.Println("| profile | planned from | run on | native: E | Eact | ideal best fit: E | Eact | heap: E | Eact | plan, marks: E | Eact | static hits | slow | plan, no marks: E | Eact | static hits | slow |")
-	fmt.Println("|" + strings.Repeat("---|", 17))
+	fmt.Println("| profile | planned from | run on | native: E | Eact | ideal best fit: E | Eact | published windows: E | Eact | heap: E | Eact | plan, marks: E | Eact | static hits | slow | plan, no marks: E | Eact | static hits | slow |")
+	fmt.Println("|" + strings.Repeat("---|", 19))
 	for i, f := range files {
 		name, _ := filepath.Rel(s.root, f)
 		plan := filepath.Join(s.plans, fmt.Sprintf("unseen-%d.plan", i))
@@ -46,7 +46,7 @@ func (s *survey) unseen(files []string) error {
 		whole := int64(c.Kinds["persistent"].Bytes)
 		fmt.Printf("| %s | %s | %s |", name, from, on)
 		var others simulated
-		args := append([]string{"simulate", "--json", f, "--allocators", "native,best-fit"}, run...)
+		args := append([]string{"simulate", "--json", f, "--plan", plan, "--allocators", "native,best-fit,windows"}, run...)
 		if code, msg, err = s.call(&others, args...); err != nil {
 			return err
 		} else if code != 0 {
