@@ -12,15 +12,18 @@ package testkit
 //
 // A3 (silence) is what the counters are for; the rest of B and D is no matter of requests.
 
-// Scenario is a program that departs from the profile of Trainers()[Trainer] in the steps Odd.
+// Scenario is a program that departs from the profile of a trainer in some steps.
 type Scenario struct {
 	Name    string
 	Shows   string // weaknesses, as above
-	Trainer string
+	Trainer string // its name in Trainers
 	Play    func(t Trainer) *Program
 	Odd     []int  // steps, counted from the cold one, that are not as usual
 	Spec    string // how requests of the odd steps diverge, as model.ParseSpec reads it
 }
+
+// TrainerNames are the keys of Trainers, in order.
+var TrainerNames = []string{"dense", "pipeline", "recompute", "moe"}
 
 // Trainers are the jobs that have scenarios.
 func Trainers() map[string]Trainer {
@@ -37,7 +40,7 @@ func Trainers() map[string]Trainer {
 // lastStep is the number of the last step of a scenario; step 0 is the cold one.
 const lastStep = 12
 
-// usual are the steps of a scenario that has two odd ones.
+// twoOdd are the odd steps of a scenario that has two.
 var twoOdd = []int{4, 8}
 
 // steps plays a program of usual steps, but for those where odd plays something else.
