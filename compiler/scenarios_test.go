@@ -212,6 +212,9 @@ const tolerance = 0.5
 // heap alone. No memory in use is ever handed out; hits, recovery and peaks are compared with the golden table,
 // and with what the runtime owes. Run with -v for the table.
 func TestScenarios(t *testing.T) {
+	if testing.Short() {
+		t.Skip("nothing here runs at the same time as anything else")
+	}
 	jobs := make(map[string]*job)
 	for _, name := range testkit.TrainerNames {
 		jobs[name] = planJob(t, name)
@@ -305,4 +308,48 @@ func (r *row) over() float64 {
 		most = max(most, 100*(float64(r.plan[i])/float64(r.heap[i])-1))
 	}
 	return most
+}
+
+// TestScenariosAsProfiles records every scenario, odd steps and all, and plans from that: the compiler takes it,
+// the plan verifies (Compile does that), and its program, played with it, gets no memory that is in use and
+// reserves no more than with the heap alone.
+func TestScenariosAsProfiles(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles some forty programs")
+	}
+	for _, sc := range testkit.Scenarios() {
+		if sc.Spec != "" {
+			continue
+		}
+		p := sc.Play(testkit.Trainers()[sc.Trainer])
+		c, err := compiler.Compile(context.Background(), p.Trace(), compiler.Options{Effort: compiler.Fast})
+		if err != nil {
+			t.Errorf("%s, %s: %v", sc.Trainer, sc.Name, err)
+			continue
+		}
+		s := scriptOf(t, &sc, p, true)
+		o, err := play(s, compiler.ModelPlan(c.Plan), 512, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := play(s, nil, 512, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.overlaps > 0 {
+			t.Errorf("%s, %s: %d overlaps", sc.Trainer, sc.Name, o.overlaps)
+		}
+		if over := 100 * (float64(o.stats.PeakReservedBytes)/float64(h.stats.PeakReservedBytes) - 1); over > tolerance {
+			t.Errorf("%s, %s: with the plan made from it the program reserves %.1f %% more than the heap alone", sc.Trainer, sc.Name, over)
+		}
+		t.Logf("%s, %s: %d steps from %q; holds %v; hits %d conflicts %d dynamic %d unknown %d of %d; over heap %.1f %%", sc.Trainer, sc.Name, c.Steps.N(), c.Steps.Source, holds(c),
+			o.stats.Hits, o.stats.Conflicts, o.stats.Dynamic, o.stats.Unknown, o.stats.Requests, 100*(float64(o.stats.PeakReservedBytes)/float64(h.stats.PeakReservedBytes)-1))
+	}
+}
+
+func holds(c *compiler.Compiled) string {
+	if c.Rehearsal == nil {
+		return "all, unrehearsed"
+	}
+	return fmt.Sprintf("%s, rehearsed %.1f %% over", c.Rehearsal.Holds, 100*(float64(c.Rehearsal.Kept())/float64(c.Rehearsal.Heap)-1))
 }
