@@ -80,6 +80,9 @@ func TestScenarios(t *testing.T) {
 		plans[name] = planTrainer(t, name)
 	}
 	for i, sc := range testkit.Scenarios() {
+		if testing.Short() && i%4 != 0 {
+			continue
+		}
 		for k, marks := range []bool{true, false} {
 			p, s := plans[sc.Trainer], scenarioScript(t, &sc, marks)
 			o := stwrt.Options{Granularity: []uint64{4096, 2 << 20}[(i+k)%2], HeapBytes: 16 << 30}
@@ -98,6 +101,30 @@ func TestScenarios(t *testing.T) {
 				t.Errorf("%s, %s, marks %v: from the file\nC     %+v\nmodel %+v", sc.Trainer, sc.Name, marks, r.Stats, want)
 			}
 		}
+	}
+}
+
+// A plan that holds nothing, for a program no plan can help, is a plan like any other: it loads, and is
+// the heap alone.
+func TestScenariosNothingPlanned(t *testing.T) {
+	list := testkit.Scenarios()
+	sc := list[slices.IndexFunc(list, func(s testkit.Scenario) bool { return s.Name == "sequences vary" })]
+	c, err := compiler.Compile(context.Background(), sc.Play(testkit.Trainers()[sc.Trainer]).Trace(), compiler.Options{Effort: compiler.Fast})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Plan.Get("kept"); got != "nothing" || c.Plan.Arena != 0 {
+		t.Fatalf("the plan holds %s, arena %d", got, c.Plan.Arena)
+	}
+	file, err := ir.EncodePlan(c.Plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := scenarioScript(t, &sc, true)
+	o := stwrt.Options{Granularity: 2 << 20, HeapBytes: 16 << 30}
+	with, without := runSafely(t, "plan", file, s, o, 1), runSafely(t, "heap", nil, s, o, 1)
+	if a, b := with.Stats.PeakReservedBytes, without.Stats.PeakReservedBytes; a != b {
+		t.Errorf("peak reserved %d with the empty plan, %d without", a, b)
 	}
 }
 
