@@ -279,8 +279,16 @@ static inline void *malloc_locked(stw_allocator *a, uint64_t units, uint64_t han
         void *guest = slot->list != 0 ? guest_locked(a, s, units, slot->list - 1, vote) : NULL;
         return guest ? guest : from_heap_locked(a, s, units, entry, vote, &a->stats.dynamic);
     }
-    if (units > slot->hi)
-        return from_heap_locked(a, s, units, entry, vote, &a->stats.too_large);
+    if (__builtin_expect(units == slot->hi, 1)) {
+        if (units > 4096 >> STW_UNIT_SHIFT)
+            a->resized = 0;
+    } else {
+        a->resized++;
+        if (units > slot->hi)
+            return from_heap_locked(a, s, units, entry, vote, &a->stats.too_large);
+        if (a->resized < STW_RESIZED_TRUSTED) /* it may only pass for the entry */
+            return from_heap_locked(a, s, units, entry, vote, &a->stats.unknown);
+    }
     if (!stwi_range_take(a->occupied, slot->atom_begin, slot->atom_end))
         return from_heap_locked(a, s, units, entry, vote, &a->stats.conflicts);
     void *p = a->arena + ((uint64_t)slot->lo << STW_UNIT_SHIFT);

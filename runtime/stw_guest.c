@@ -13,7 +13,8 @@
  * Other requests that end in the heap become guests only where the heap would have to commit memory
  * for them. A planned one whose place is taken, or too small, has a known life: what the entries of that
  * life start to use is read off the plan. One that no entry explains has none: a whole step is tried, then
- * half of it, down to a 32nd, so that it lies where it is in nobody's way for longest. Reading the plan
+ * half of it, down to a 32nd, so that it lies where it is in nobody's way for longest; while the position
+ * is lost, the program does something else, and any free place will do. Reading the plan
  * takes a step per entry, and is done only as long as the requests so far have paid for it.
  */
 #include "stw_internal.h"
@@ -108,8 +109,8 @@ uint32_t stwi_guest_sweep_locked(stw_allocator *a, const stw_plan_stream *s, uin
         step = least = life > 0 ? life - 1 : 0;
     } else {
         at = stwi_match_position(m);
-        if (at >= m->n)
-            return STW_NO_ENTRY;
+        if (at >= m->n) /* the plan is not being executed: nothing is known to be needed */
+            step = least = 0;
     }
     a->stats.sweeps++;
     for (;; step /= 2) {

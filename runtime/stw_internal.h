@@ -262,6 +262,8 @@ enum { STW_SYNC, STW_LOST, STW_SEARCH };
 #define STW_WHOLE 1000000 /* the whole, in millionths */
 #define STW_VOTE_FOR 3000
 #define STW_VOTE_AGAINST (-1500)
+#define STW_VOUCHES (-1000) /* a match with an own score of that says that the position is right */
+#define STW_RESIZED_TRUSTED 8u /* resized requests in a row after which a smaller one gets the slot */
 #define STW_SURE_SCORE 1000 /* a score above it is taken without looking further */
 
 typedef struct {
@@ -307,6 +309,7 @@ struct stw_allocator {
     uint64_t capacity_bytes, heap_bytes;
     void (*say)(void *ctx, const char *text);
     void *say_ctx;
+    uint64_t resized;  /* planned entries in a row that were asked for with another size */
     uint64_t *needed;  /* bit per atom, scratch of a sweep */
     uint64_t swept;    /* entries that sweeps have read */
     uint64_t lap_heap; /* requests the heap had served when the plan's last entry was last asked for */

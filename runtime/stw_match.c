@@ -180,7 +180,7 @@ static uint32_t sync_column(stw_allocator *a, uint64_t units, uint16_t stream)
 
     a->stats.slow++;
     a->stats.resyncs += hit && best.skipped;
-    m->average += ((hit && best.own >= 0 ? STW_WHOLE : 0) - m->average) / 64;
+    m->average += ((hit && best.own >= STW_VOUCHES ? STW_WHOLE : 0) - m->average) / 64;
     if (m->average < LOST_BELOW)
         get_lost(m);
     return best.entry;
@@ -208,7 +208,7 @@ static uint32_t search_column(stw_allocator *a, uint64_t units, uint16_t stream)
 static void may_search(stw_allocator *a)
 {
     stw_matcher *m = &a->match;
-    uint64_t now = stwi_requests(&a->stats) + 1, apart = m->n / 4 > 64 ? m->n / 4 : 64;
+    uint64_t now = stwi_requests(&a->stats) + 1, apart = m->n / 16 > 64 ? m->n / 16 : 64;
     if (m->search_began != 0 && now - m->search_began < apart)
         return;
     m->mode = STW_SEARCH;

@@ -108,6 +108,7 @@ type Allocator struct {
 	live     map[Addr]live
 	stats    Stats
 	swept    uint64 // entries that sweeps have read
+	resized  int    // planned entries in a row that were asked for with another size
 	lap      uint64 // requests the heaps had served at the last lap
 	last     Answer
 }
@@ -220,6 +221,13 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 		vote = a.match.vote(entry)
 		slot := a.plan.Slots[a.plan.Entries[entry].Slot]
 		begin, end := slot.span()
+		if slot.Flags&Planned != 0 {
+			if z != end-begin {
+				a.resized++
+			} else if z > 4096 {
+				a.resized = 0
+			}
+		}
 		switch {
 		case slot.Flags&Planned == 0:
 			class = Dynamic
@@ -230,6 +238,8 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 			}
 		case z > end-begin:
 			class = TooLarge
+		case z < end-begin && a.resized < resizedTrusted:
+			class = Unknown // it may only pass for the entry
 		case !a.occupied.free(interval{begin, end}):
 			class = Conflict
 		default:
@@ -282,6 +292,10 @@ func (a *Allocator) hand(at Addr, b live, class Class) Addr {
 	return at
 }
 
+// resizedTrusted is how many planned entries in a row must have been asked for with another size
+// before a smaller request gets the slot.
+const resizedTrusted = 8
+
 const (
 	sweepPart = 32 // the shortest life tried is this part of a step
 	sweepWork = 64 // entries that a request pays for
@@ -321,8 +335,9 @@ func (a *Allocator) sweep(s Stream, entry int, z uint64) (interval, bool) {
 		}
 		least = step
 	} else {
-		if m.mode != inSync {
-			return interval{}, false
+		if m.mode != inSync { // the plan is not being executed: nothing is known to be needed
+			a.stats.Sweeps++
+			return a.occupied.run(s, make([]bool, len(a.occupied.busy)), z)
 		}
 		at, _ = m.best()
 	}

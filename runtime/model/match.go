@@ -84,6 +84,10 @@ type reach struct {
 	own  int64
 }
 
+// vouches is the least own score with which a match says that the position is right: a request of
+// another size in its place, with the frees it should have.
+const vouches = -1000
+
 type matcher struct {
 	plan    *Plan
 	n, loop int          // entries; where the last one's successor is
@@ -251,7 +255,7 @@ func (m *matcher) step(z int64, stream int) int {
 		return m.align(z, stream)
 	}
 	if m.mode == lost {
-		if m.began != 0 && m.asked-m.began < uint64(max(apartAtLeast, m.n/4)) {
+		if m.began != 0 && m.asked-m.began < uint64(max(apartAtLeast, m.n/16)) {
 			return -1
 		}
 		m.beginSearch()
@@ -283,7 +287,7 @@ func (m *matcher) align(z int64, stream int) int {
 	entry, good, how := -1, int64(0), m.how[best]
 	if how.from >= 0 {
 		entry = m.path[how.from]
-		if how.own >= 0 {
+		if how.own >= vouches {
 			good = hitMean
 		}
 	}
