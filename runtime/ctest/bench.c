@@ -441,6 +441,7 @@ typedef struct {
     const plain *other;
     uint64_t stream;
     pthread_t thread;
+    pthread_barrier_t *start; /* NULL: at once */
     size_t pairs;
     double ns; /* of its CPU time */
 } worker;
@@ -448,6 +449,8 @@ typedef struct {
 static void *work(void *arg)
 {
     worker *w = arg;
+    if (w->start)
+        pthread_barrier_wait(w->start);
     double t = cpu();
     for (size_t i = 0; i < w->pairs; i++) {
         void *volatile p = w->a ? stw_malloc(w->a, 4096, w->stream) : w->other->get(64);
@@ -464,13 +467,15 @@ static void *work(void *arg)
  * long it took on the clock, all threads together. */
 static void threads_row(const char *what, stw_allocator *a, const plain *other, size_t n, bool apart)
 {
-    enum { RUNS = 9, PAIRS = 2 * MOST };
+    enum { RUNS = 9, PAIRS = 4 * MOST };
     double runs[RUNS], wall[RUNS];
     for (int r = 0; r < RUNS; r++) {
         worker w[THREADS];
+        pthread_barrier_t start;
+        pthread_barrier_init(&start, NULL, (unsigned)n);
         double t = clock_ns(CLOCK_MONOTONIC);
         for (size_t i = 0; i < n; i++) {
-            w[i] = (worker){a, other, apart ? i : 0, 0, PAIRS / n, 0};
+            w[i] = (worker){a, other, apart ? i : 0, 0, &start, PAIRS / n, 0};
             if (pthread_create(&w[i].thread, NULL, work, &w[i]) != 0)
                 exit(1);
         }
@@ -479,6 +484,7 @@ static void threads_row(const char *what, stw_allocator *a, const plain *other, 
             pthread_join(w[i].thread, NULL);
             runs[r] += w[i].ns / PAIRS;
         }
+        pthread_barrier_destroy(&start);
         wall[r] = (clock_ns(CLOCK_MONOTONIC) - t) / PAIRS;
     }
     row(what, median(runs, RUNS));
@@ -493,7 +499,7 @@ static double turns(stw_allocator *a)
     for (int r = 0; r < RUNS; r++) {
         runs[r] = 0;
         for (int i = 0; i < TURNS; i++) {
-            worker w = {a, NULL, 0, 0, TURN, 0};
+            worker w = {a, NULL, 0, 0, NULL, TURN, 0};
             if (i % 2)
                 work(&w);
             else if (pthread_create(&w.thread, NULL, work, &w) == 0)
