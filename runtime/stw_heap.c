@@ -24,10 +24,14 @@ static uint32_t priority(uint32_t b)
     return b ^ b >> 16;
 }
 
+static uint64_t key(const stw_heap *h, uint32_t b)
+{
+    return (uint64_t)h->blocks[b].units << 32 | h->blocks[b].start;
+}
+
 static bool less(const stw_heap *h, uint32_t x, uint32_t y)
 {
-    const stw_block *a = &h->blocks[x], *b = &h->blocks[y];
-    return a->units != b->units ? a->units < b->units : a->start < b->start;
+    return key(h, x) < key(h, y);
 }
 
 /* The octave of a size of STW_SMALL_UNITS and more, and which of its 64 trees. */
