@@ -160,15 +160,15 @@ func (e Effort) nodesOf(n int, gap, bound ir.Bytes) int64 {
 	if e == Fast || n > exactMost || e == Default && gap <= bound/1000 {
 		return 0
 	}
-	nodes := int64(200_000)
+	nodes, more := int64(200_000), int64(10) // more: times as many at the highest effort
 	if n <= exactTiny {
 		nodes = 400_000
 	}
 	if n > exactSmall {
-		nodes = min(int64(6*n), exactWork/int64(n))
+		nodes, more = min(int64(6*n), exactWork/int64(n)), 3
 	}
 	if e == Max {
-		nodes *= 10
+		nodes *= more
 	}
 	return nodes
 }

@@ -149,6 +149,9 @@ func (c *Compiled) runEmit(context.Context) error {
 		{Key: "method", Value: strings.Join(method, ", ")},
 		{Key: "proved", Value: fmt.Sprint(c.Arena() == c.Bound())},
 	}
+	if n := c.options.Rules.Headroom; n > 0 {
+		c.Plan.Info = append(c.Plan.Info, ir.Fact{Key: "headroom", Value: fmt.Sprint(n)})
+	}
 	if r := c.options.Rules.Reserve; r.On() {
 		c.Plan.Info = append(c.Plan.Info, ir.Fact{Key: "reserve", Value: fmt.Sprintf("%d bytes: quantile %g, headroom %g, cap %d", c.reserved(), r.Quantile, r.Headroom, r.Cap)})
 	}

@@ -6,7 +6,7 @@ import "stweaver/ir"
 const (
 	EffortFast    = 0
 	EffortDefault = 24
-	EffortMax     = 400
+	EffortMax     = 160
 )
 
 // Options of Pack. The zero value is the fast effort on all processors.

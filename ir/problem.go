@@ -128,8 +128,11 @@ type Problem struct {
 // Rules are the user's constraints as plain data. The language that writes them comes
 // with package lang; every consumer already takes them.
 type Rules struct {
-	// Capacity is the most memory a plan may use, in bytes; 0: no limit.
+	// Capacity is the most memory that plan and heap may use, in bytes: the device's less Headroom; 0: no limit.
 	Capacity Bytes
+	// Headroom is what of the device stays free for communication, workspaces and the context. It is
+	// taken off Capacity already, and kept for reports.
+	Headroom Bytes
 	// Reserve asks for arena room that dynamic requests have to themselves.
 	Reserve Reserve
 }

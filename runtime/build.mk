@@ -10,7 +10,7 @@
 CC ?= cc
 RT := runtime
 RT_OUT := build/runtime
-RT_CORE := $(addprefix $(RT)/,plan_load.c stw.c stw_match.c stw_guest.c stw_heap.c stw_pages.c stw_table.c stw_check.c stw_lock.c backend_host.c crc32c.c)
+RT_CORE := $(addprefix $(RT)/,plan_load.c stw.c stw_match.c stw_guest.c stw_heap.c stw_pages.c stw_table.c stw_check.c stw_report.c stw_lock.c backend_host.c crc32c.c)
 RT_HEADERS := $(addprefix $(RT)/,stw.h stw_plan.h stw_internal.h) $(addprefix $(RT)/ctest/,check.h support.h scene.h)
 RT_TESTS := test_load test_plan test_memory test_heap test_lock test_stress fuzz_load
 RT_STRICT := -std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Werror

@@ -267,6 +267,7 @@ var counters = []struct {
 	{"bad free", func(s *model.Stats) uint64 { return s.BadFree }},
 	{"restarts", func(s *model.Stats) uint64 { return s.Restarts }},
 	{"trims", func(s *model.Stats) uint64 { return s.Trims }},
+	{"sweeps", func(s *model.Stats) uint64 { return s.Sweeps }},
 }
 
 // reached sums counters over cases: a parity test that never left the fast path shows nothing.
@@ -301,6 +302,9 @@ func playDiverged(src plantest.Source, entries int, sum reached) error {
 	}
 	if src(5) == 0 {
 		o.HeapBytes = 1 << 20
+	}
+	if src(4) == 0 {
+		c.Plan.Capacity = c.Plan.Arena + uint64(src(1<<22))
 	}
 	w, err := newTwin(c.Plan, o)
 	if w == nil {

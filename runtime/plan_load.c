@@ -391,6 +391,7 @@ stw_status stwi_plan_load(stw_plan *out, const void *bytes, size_t n, char *err,
         return s;
     }
     out->arena_bytes = l.header.arena_bytes;
+    out->capacity_bytes = l.header.capacity_bytes;
     out->n_entries = l.header.n_entries;
     out->n_slots = l.header.n_slots;
     out->n_streams = l.header.n_streams;

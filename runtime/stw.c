@@ -56,6 +56,7 @@ static bool make_records(stw_allocator *a)
     return stwi_table_init(&a->live, LOG2_LIVE_CELLS) && stwi_table_init(&a->handles, LOG2_HANDLE_CELLS) &&
            (a->streams = stwi_map(a->cap_streams * sizeof *a->streams)) != NULL &&
            (a->occupied = stwi_map(a->occupied_bytes)) != NULL &&
+           (a->needed = stwi_map(a->occupied_bytes)) != NULL &&
            (a->taken_plan_streams = stwi_map(a->taken_bytes)) != NULL &&
            (a->match.all = stwi_map(a->all_bytes)) != NULL;
 }
@@ -73,6 +74,7 @@ static void drop(stw_allocator *a)
     stwi_table_drop(&a->handles);
     stwi_unmap(a->streams, a->cap_streams * sizeof *a->streams);
     stwi_unmap(a->occupied, a->occupied_bytes);
+    stwi_unmap(a->needed, a->occupied_bytes);
     stwi_unmap(a->taken_plan_streams, a->taken_bytes);
     stwi_unmap(a->match.all, a->all_bytes);
     stwi_plan_drop(&a->plan);
@@ -102,6 +104,8 @@ stw_status stw_create(stw_allocator **out, const void *plan, size_t plan_bytes, 
     a->backend = *backend;
     a->capacity_bytes = options ? options->capacity_bytes : 0;
     a->heap_bytes = round_up(heap_bytes, granule);
+    a->say = options ? options->say : NULL;
+    a->say_ctx = options ? options->say_ctx : NULL;
     if (plan) {
         stw_status s = stwi_plan_load(&a->plan, plan, plan_bytes, err, err_bytes);
         if (s != STW_OK) {
@@ -109,6 +113,8 @@ stw_status stw_create(stw_allocator **out, const void *plan, size_t plan_bytes, 
             return s;
         }
     }
+    if (a->plan.capacity_bytes && (!a->capacity_bytes || a->plan.capacity_bytes < a->capacity_bytes))
+        a->capacity_bytes = a->plan.capacity_bytes;
     const char *trouble = NULL;
     a->arena_reserved_bytes = round_up(a->plan.arena_bytes, granule);
     if (!make_records(a))
@@ -134,6 +140,7 @@ void stw_destroy(stw_allocator *a)
     if (!a)
         return;
     stwi_fork_remove(a);
+    stwi_say_end(a);
     drop(a);
 }
 
@@ -186,12 +193,36 @@ static void record_locked(stw_allocator *a, void *p, uint64_t units, uint32_t re
         a->stats.peak_live_bytes = a->stats.live_bytes;
 }
 
-static __attribute__((noinline)) void *from_heap_locked(stw_allocator *a, stw_stream *s, uint64_t units, uint32_t vote,
-                                                        uint64_t *class)
+/* Takes the atoms [atom, end) for a guest; NULL where there are none to take. */
+static void *guest_at_locked(stw_allocator *a, const stw_stream *s, uint64_t units, uint32_t atom, uint32_t end, uint32_t vote)
 {
-    uint32_t b = stwi_heap_alloc_locked(a, s, units);
+    if (atom == STW_NO_ENTRY || !stwi_range_take(a->occupied, atom, end))
+        return NULL;
+    void *p = a->arena + ((uint64_t)a->plan.bounds[atom] << STW_UNIT_SHIFT);
+    a->stats.guests++;
+    record_locked(a, p, units, STW_GUEST | atom, s, true, vote);
+    return p;
+}
+
+/* From the heap; where that would commit memory, from idle arena space if there is some for as long
+ * as the request lives. */
+static __attribute__((noinline)) void *from_heap_locked(stw_allocator *a, stw_stream *s, uint64_t units, uint32_t entry,
+                                                        uint32_t vote, uint64_t *class)
+{
+    bool sweep = s->plan >= 0 && class != &a->stats.dynamic;
+    uint32_t b = stwi_heap_alloc_locked(a, s, units, !sweep), end;
+    if (!b && sweep) {
+        uint32_t atom = stwi_guest_sweep_locked(a, &a->plan.streams[s->plan], entry, units, &end);
+        void *p = guest_at_locked(a, s, units, atom, end, vote);
+        if (p) {
+            ++*class;
+            return p;
+        }
+        b = stwi_heap_alloc_locked(a, s, units, true);
+    }
     if (!b) {
         a->stats.failed++;
+        stwi_say_failed_locked(a, s, units);
         return NULL;
     }
     ++*class;
@@ -210,12 +241,8 @@ static __attribute__((noinline)) void *from_heap_locked(stw_allocator *a, stw_st
 static __attribute__((noinline)) void *guest_locked(stw_allocator *a, const stw_stream *s, uint64_t units, uint32_t list, uint32_t vote)
 {
     uint32_t end, atom = stwi_guest_find_locked(a, &a->plan.streams[s->plan], list, units, &end);
-    if (atom == STW_NO_ENTRY || !stwi_range_take(a->occupied, atom, end))
-        return NULL;
-    void *p = a->arena + ((uint64_t)a->plan.bounds[atom] << STW_UNIT_SHIFT);
-    a->stats.dynamic++;
-    a->stats.guests++;
-    record_locked(a, p, units, STW_GUEST | atom, s, true, vote);
+    void *p = guest_at_locked(a, s, units, atom, end, vote);
+    a->stats.dynamic += p != NULL;
     return p;
 }
 
@@ -238,10 +265,11 @@ static inline void *malloc_locked(stw_allocator *a, uint64_t units, uint64_t han
         entry = stwi_match_locked(a, units, (uint16_t)s->plan);
     if (!s || !stwi_table_ensure(&a->live)) {
         a->stats.failed++;
+        stwi_say_failed_locked(a, s, units);
         return NULL;
     }
     if (entry == STW_NO_ENTRY)
-        return from_heap_locked(a, s, units, STW_NO_ENTRY, &a->stats.unknown);
+        return from_heap_locked(a, s, units, STW_NO_ENTRY, STW_NO_ENTRY, &a->stats.unknown);
     if (__builtin_expect(entry + 1 == a->match.n, 0))
         lap_locked(a);
     const stw_plan_entry e = a->entries[entry];
@@ -249,12 +277,12 @@ static inline void *malloc_locked(stw_allocator *a, uint64_t units, uint64_t han
     const stw_slot *slot = &a->slots[id];
     if (!(slot->flags & STW_SLOT_PLANNED)) {
         void *guest = slot->list != 0 ? guest_locked(a, s, units, slot->list - 1, vote) : NULL;
-        return guest ? guest : from_heap_locked(a, s, units, vote, &a->stats.dynamic);
+        return guest ? guest : from_heap_locked(a, s, units, entry, vote, &a->stats.dynamic);
     }
     if (units > slot->hi)
-        return from_heap_locked(a, s, units, vote, &a->stats.too_large);
+        return from_heap_locked(a, s, units, entry, vote, &a->stats.too_large);
     if (!stwi_range_take(a->occupied, slot->atom_begin, slot->atom_end))
-        return from_heap_locked(a, s, units, vote, &a->stats.conflicts);
+        return from_heap_locked(a, s, units, entry, vote, &a->stats.conflicts);
     void *p = a->arena + ((uint64_t)slot->lo << STW_UNIT_SHIFT);
     a->stats.hits++;
     record_locked(a, p, units, id, s, true, vote);

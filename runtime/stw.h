@@ -7,8 +7,9 @@
  *        |-- planned entry, size fits, range free --> arena base + offset          "hit"
  *        |-- planned entry, range occupied ---------> heap                         "conflict"
  *        |-- planned entry, request too large ------> heap                         "too large"
- *        |-- dynamic entry -------------------------> idle arena, else heap       "dynamic"
+ *        |-- dynamic entry -------------------------> idle arena, else heap        "dynamic"
  *        `-- no entry ------------------------------> heap                         "unknown"
+ *                                                       `- idle arena, where it would commit memory
  *
  * The safety rule: a planned address is handed out only if no live allocation overlaps it,
  * whatever happened before. Occupancy is a bitmap over atoms, the pieces of the arena between two
@@ -57,8 +58,12 @@ typedef struct {
 STW_API stw_backend stw_backend_host(size_t granularity);
 
 typedef struct {
-    uint64_t capacity_bytes; /* most memory to hold, arena and heaps together; 0: no limit */
+    uint64_t capacity_bytes; /* most memory to hold, arena and heaps together; 0: no limit. A plan's own limit holds, too */
     uint64_t heap_bytes;     /* address space of each stream's heap, below 2 TiB, rounded up to granules; 0: 256 GiB */
+    /* Told, if not NULL, about memory that ran out (a sentence, less and less often), and at the end what
+     * the allocator did (stw_report). Called under the lock: it must not call back. */
+    void (*say)(void *ctx, const char *text);
+    void *say_ctx;
 } stw_options;
 
 /* Counters since creation. Every request with size > 0 that got an address is exactly one of hits,
@@ -69,7 +74,7 @@ typedef struct {
     uint64_t conflicts; /* planned range was occupied */
     uint64_t too_large; /* planned entry, request larger than its slot */
     uint64_t dynamic;   /* matched an entry that has no place */
-    uint64_t guests;    /* of those, put into idle space of the arena */
+    uint64_t guests;    /* unplanned or displaced requests that were put into idle space of the arena */
     uint64_t unknown;   /* matched no entry */
     uint64_t slow;      /* requests that took the matcher's slow path */
     uint64_t resyncs;   /* times the position moved other than to the next entry */
@@ -81,7 +86,8 @@ typedef struct {
     uint64_t heap_live_bytes, heap_peak_bytes;    /* the part served by heaps */
     uint64_t reserved_bytes, peak_reserved_bytes; /* committed: arena + heaps, in granules */
     uint64_t arena_bytes;                         /* committed for the arena */
-    uint64_t static_fallback_bytes;               /* bytes of conflicts + too_large, summed */
+    uint64_t static_fallback_bytes;               /* bytes of conflicts + too_large that heaps served, summed */
+    uint64_t sweeps; /* times the plan was read for idle space, before a heap committed memory */
     uint64_t trims, returned_bytes; /* times that heaps gave memory back, and how much in all */
     uint64_t position;  /* entry expected next (the best hypothesis) */
     uint64_t atoms;     /* pieces of the arena */
@@ -118,6 +124,10 @@ STW_API uint64_t stw_trim(stw_allocator *a);
 STW_API void stw_mark(stw_allocator *a, uint32_t kind, int64_t value, const char *name);
 
 STW_API void stw_get_stats(stw_allocator *a, stw_stats *out);
+
+/* Writes what the allocator did, a few lines for people (REPORT.md), to out[0..room), ended by a zero
+ * byte if there is room for one. Returns the length of all of it. */
+STW_API size_t stw_report(stw_allocator *a, char *out, size_t room);
 
 /* Calls f for every live allocation, in no particular order, under the lock: f must not call back.
  * planned is 1 for an address of the plan. */

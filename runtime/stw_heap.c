@@ -252,9 +252,9 @@ static stw_heap *make_heap_locked(const stw_allocator *a)
     return h;
 }
 
-uint32_t stwi_heap_alloc_locked(stw_allocator *a, stw_stream *s, uint64_t units)
+uint32_t stwi_heap_alloc_locked(stw_allocator *a, stw_stream *s, uint64_t units, bool may_commit)
 {
-    if (!s->heap && (s->heap = make_heap_locked(a)) == NULL)
+    if (!s->heap && (!may_commit || (s->heap = make_heap_locked(a)) == NULL))
         return 0;
     stw_heap *h = s->heap;
     if (!records_ensure(h, 1))
@@ -265,6 +265,8 @@ uint32_t stwi_heap_alloc_locked(stw_allocator *a, stw_stream *s, uint64_t units)
     uint32_t tail = !b && h->last && !h->blocks[h->last].used ? h->last : 0;
     uint64_t start = b ? h->blocks[b].start : tail ? h->blocks[tail].start : h->top;
     if (units > h->limit_units - start)
+        return 0;
+    if (!may_commit && !stwi_pages_ready(a, h, start, units))
         return 0;
     if (!stwi_pages_commit_locked(a, h, start, units) &&
         (stwi_trim_locked(a) == 0 || !stwi_pages_commit_locked(a, h, start, units)))

@@ -7,6 +7,7 @@
  *   stw_table.c     address -> what lives there; stream handle -> stream
  *   stw.c           create, destroy, malloc, free, mark
  *   stw_check.c     stats, walk, the self-check
+ *   stw_report.c    the report
  *   stw_lock.c      the lock, and fork
  *   backend_host.c, crc32c.c
  *
@@ -197,8 +198,9 @@ typedef struct {
     stw_heap *heap; /* NULL before the first request that needs it */
 } stw_stream;
 
-/* Returns a block of exactly `units` of s's heap, made when missing; 0: no memory, nothing changed. */
-uint32_t stwi_heap_alloc_locked(stw_allocator *a, stw_stream *s, uint64_t units);
+/* Returns a block of exactly `units` of s's heap, made when missing; 0: no memory, nothing changed. Where
+ * it may not commit, 0 also if the block would need memory that is not committed. */
+uint32_t stwi_heap_alloc_locked(stw_allocator *a, stw_stream *s, uint64_t units, bool may_commit);
 void stwi_heap_free_locked(stw_heap *h, uint32_t block);
 void stwi_heap_drop(stw_allocator *a, stw_heap *h);
 /* stw_check's part: NULL, or what is wrong. *used counts handed-out blocks and units. */
@@ -210,6 +212,8 @@ bool stwi_pages_init(const stw_allocator *a, stw_heap *h);
 void stwi_pages_drop(stw_allocator *a, stw_heap *h);
 /* Commits the granules that [start, start + units) touches. False: no memory, nothing changed. */
 bool stwi_pages_commit_locked(stw_allocator *a, stw_heap *h, uint64_t start, uint64_t units);
+/* Whether they are committed. */
+bool stwi_pages_ready(const stw_allocator *a, const stw_heap *h, uint64_t start, uint64_t units);
 /* Gives back every granule of every heap that no used block touches; returns the bytes. */
 uint64_t stwi_trim_locked(stw_allocator *a);
 const char *stwi_pages_check(const stw_allocator *a, const stw_heap *h);
@@ -229,7 +233,7 @@ typedef struct {
     size_t file_bytes;
     stw_slot *slots;
     size_t slots_mapped_bytes;
-    uint64_t arena_bytes;
+    uint64_t arena_bytes, capacity_bytes;
     uint32_t n_entries, n_slots, n_streams, n_marks;
     uint32_t loop_start, n_atoms;
     uint32_t n_lists, words;  /* lists of needs; 64-bit words of a bitmap over atoms */
@@ -245,6 +249,11 @@ stw_status stwi_plan_load(stw_plan *out, const void *bytes, size_t n, char *err,
 void stwi_plan_drop(stw_plan *p);
 
 uint32_t stwi_crc32c(uint32_t crc, const void *p, size_t bytes); /* running: start with 0 */
+
+/* ---- words for people (stw_report.c) ---- */
+
+void stwi_say_failed_locked(const stw_allocator *a, const stw_stream *s, uint64_t units);
+void stwi_say_end(stw_allocator *a);
 
 /* ---- the matcher (stw_match.c) ---- */
 
@@ -300,6 +309,10 @@ struct stw_allocator {
     size_t occupied_bytes, taken_bytes, all_bytes; /* of those mappings */
     uint64_t arena_reserved_bytes; /* arena rounded to granules */
     uint64_t capacity_bytes, heap_bytes;
+    void (*say)(void *ctx, const char *text);
+    void *say_ctx;
+    uint64_t *needed;  /* bit per atom, scratch of a sweep */
+    uint64_t swept;    /* entries that sweeps have read */
     uint64_t lap_heap; /* requests the heap had served when the plan's last entry was last asked for */
     stw_backend backend;
     stw_allocator *fork_prev, *fork_next;
@@ -401,6 +414,11 @@ static inline uint32_t stwi_match_locked(stw_allocator *a, uint64_t units, uint1
 /* First atom of the best place for `units` of a plan stream, free and not named by the list;
  * *end: one past the last atom it would touch. STW_NO_ENTRY: none. */
 uint32_t stwi_guest_find_locked(const stw_allocator *a, const stw_plan_stream *s, uint32_t list, uint64_t units, uint32_t *end);
+/* The same for a request without a list, by reading the plan: of `entry`, or, where that is STW_NO_ENTRY,
+ * of an unknown life. STW_NO_ENTRY also where that would cost more than the requests so far have paid for. */
+uint32_t stwi_guest_sweep_locked(stw_allocator *a, const stw_plan_stream *s, uint32_t entry, uint64_t units, uint32_t *end);
+#define STW_SWEEP_PART 32u /* the shortest life tried is this part of a step */
+#define STW_SWEEP_WORK 64u /* entries that a request pays for */
 /* First atom i with bounds[i] >= unit. */
 uint32_t stwi_atom_at(const stw_plan *p, uint64_t unit);
 

@@ -46,6 +46,13 @@ static char *place(const stw_allocator *a, const stw_heap *h, uint64_t g)
     return h->base + g * a->backend.granularity;
 }
 
+bool stwi_pages_ready(const stw_allocator *a, const stw_heap *h, uint64_t start, uint64_t units)
+{
+    uint64_t granule = a->backend.granularity, from = (start << STW_UNIT_SHIFT) / granule,
+             to = (((start + units) << STW_UNIT_SHIFT) + granule - 1) / granule;
+    return to <= h->solid || next(h, from, to, false) == to;
+}
+
 bool stwi_pages_commit_locked(stw_allocator *a, stw_heap *h, uint64_t start, uint64_t units)
 {
     const stw_backend *k = &a->backend;

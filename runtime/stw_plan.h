@@ -59,7 +59,7 @@ typedef struct {
     uint32_t crc32c;         /* Castagnoli, of the whole file with this field as zero */
     uint32_t n_sections;
     uint8_t profile[32];     /* digest of the profile's canonical content (ir.Trace.Digest) */
-    uint64_t capacity_bytes; /* device capacity the plan was made for; 0: not stated */
+    uint64_t capacity_bytes; /* most that may be held, arena and heaps: the device's less headroom; 0: not stated */
     uint64_t arena_bytes;    /* highest planned address; a multiple of align */
     uint64_t bound_bytes;    /* proved lower bound of arena_bytes, for reports */
     uint32_t align;          /* STW_PLAN_ALIGN */

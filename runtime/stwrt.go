@@ -167,11 +167,20 @@ func goStats(s *C.stw_stats) Stats {
 		PeakReservedBytes:   uint64(s.peak_reserved_bytes),
 		ArenaBytes:          uint64(s.arena_bytes),
 		StaticFallbackBytes: uint64(s.static_fallback_bytes),
+		Sweeps:              uint64(s.sweeps),
 		Trims:               uint64(s.trims),
 		ReturnedBytes:       uint64(s.returned_bytes),
 		Position:            uint64(s.position),
 		Atoms:               uint64(s.atoms),
 	}
+}
+
+// Report is what the allocator did, a few lines for people (REPORT.md).
+func (a *Allocator) Report() string {
+	n := int(C.stw_report(a.open(), nil, 0))
+	text := make([]byte, n+1)
+	C.stw_report(a.c, (*C.char)(unsafe.Pointer(unsafe.SliceData(text))), C.size_t(len(text)))
+	return string(text[:n])
 }
 
 // Trim gives back all heap memory that holds nothing, and returns the bytes.

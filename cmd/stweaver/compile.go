@@ -15,8 +15,8 @@ import (
 )
 
 type compileFlags struct {
-	out, effort, capacity, streams, steps, dump, reserve string
-	onePass, explain, prove                              bool
+	out, effort, capacity, headroom, streams, steps, dump, reserve string
+	onePass, explain, prove                                        bool
 }
 
 func compileCommand(a *app) *cobra.Command {
@@ -36,6 +36,7 @@ written like any other, and the exit code is 130. A second one ends the command.
 	c.Flags().StringVarP(&f.out, "output", "o", "", "write the plan to `PLAN`; - is standard output")
 	c.Flags().StringVar(&f.effort, "effort", "default", "how hard to pack: fast, default or max")
 	c.Flags().StringVar(&f.capacity, "capacity", "", "most memory the plan may take, e.g. 80GiB: fail (exit 5) if it does not fit")
+	c.Flags().StringVar(&f.headroom, "headroom", "", "of the capacity, what stays free for communication, workspaces and the context: the runtime never takes it")
 	c.Flags().StringVar(&f.streams, "streams", "apart", "apart: requests of different streams never share memory")
 	c.Flags().StringVar(&f.steps, "steps", "", "plan from iterations `A:B` of the profile, counted from 0, B excluded")
 	c.Flags().BoolVar(&f.onePass, "one-pass", false, "do not look for iterations: plan the recording as it is, once through")
@@ -62,6 +63,15 @@ func (f *compileFlags) options() (compiler.Options, error) {
 		if o.Rules.Capacity, err = parseSize(f.capacity); err != nil {
 			return o, usagef("--capacity %s: %v", f.capacity, err)
 		}
+	}
+	if f.headroom != "" {
+		if o.Rules.Headroom, err = parseSize(f.headroom); err != nil {
+			return o, usagef("--headroom %s: %v", f.headroom, err)
+		}
+		if o.Rules.Headroom >= o.Rules.Capacity {
+			return o, usagef("--headroom %s: it is taken off --capacity, which must be larger", f.headroom)
+		}
+		o.Rules.Capacity -= o.Rules.Headroom
 	}
 	if f.reserve != "" {
 		if o.Rules.Reserve, err = parseReserve(f.reserve); err != nil {

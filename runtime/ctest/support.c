@@ -96,7 +96,7 @@ uint8_t *builder_finish(builder *b, size_t *bytes)
     if (!file)
         abort();
     stw_plan_header h = {.major = STW_PLAN_MAJOR, .minor = STW_PLAN_MINOR, .header_bytes = sizeof h, .file_bytes = total,
-                         .n_sections = n, .arena_bytes = b->arena_units * 512, .align = STW_PLAN_ALIGN,
+                         .n_sections = n, .arena_bytes = b->arena_units * 512, .capacity_bytes = b->capacity_bytes, .align = STW_PLAN_ALIGN,
                          .n_streams = b->n_streams, .n_slots = b->n_slots, .n_entries = b->n_entries,
                          .loop_start = b->loop_start, .n_marks = b->n_marks};
     memcpy(h.magic, STW_PLAN_MAGIC, sizeof h.magic);

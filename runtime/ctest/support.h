@@ -17,7 +17,7 @@ typedef struct {
     stw_plan_mark *marks;
     uint32_t n_streams, n_slots, n_entries, n_marks;
     uint32_t loop_start;
-    uint64_t arena_units;
+    uint64_t arena_units, capacity_bytes;
     uint32_t extra_kind, extra_flags; /* a section more, where extra_kind is not 0 */
     const void *extra_text;
     size_t extra_bytes; /* of it; 0: it is a string */

@@ -308,6 +308,42 @@ static void test_trim(void)
     end(a);
 }
 
+static void note(void *ctx, const char *text)
+{
+    char *all = ctx;
+    strncat(all, text, 3999 - strlen(all));
+    strncat(all, "\n", 3999 - strlen(all));
+}
+
+/* The plan's limit holds beside the caller's; running out is said less and less often; the report has its
+ * lines, and a length where there is no room. */
+static void test_report(void)
+{
+    char said[4000] = "", lines[2000], tight[20];
+    stw_options o = {.capacity_bytes = 64 << 20, .say = note, .say_ctx = said};
+    builder b = ladder(4);
+    b.capacity_bytes = 8 << 20;
+    stw_allocator *a = make(&b, &o);
+    get(a, 20);
+    for (int i = 0; i < 5; i++)
+        CHECK(stw_malloc(a, 9 << 20, 0) == NULL);
+    int times = 0;
+    for (const char *p = said; (p = strstr(p, "out of memory")) != NULL; p++)
+        times++;
+    CHECK_EQ(times, 3); /* of failures 1 to 5: the first, second and fourth */
+    CHECK(strstr(said, "8.00 MiB the limit") != NULL);
+    size_t n = stw_report(a, lines, sizeof lines);
+    CHECK_EQ(n, strlen(lines));
+    CHECK_EQ(stw_report(a, NULL, 0), n);
+    CHECK_EQ(stw_report(a, tight, sizeof tight), n);
+    CHECK_EQ(strlen(tight), sizeof tight - 1);
+    CHECK(strstr(lines, "6: 1 planned, 0 dynamic, 0 unknown, 5 failed") != NULL);
+    CHECK(strstr(lines, "100.00 % of the planned at their address") != NULL);
+    CHECK_EQ(stw_report(NULL, lines, sizeof lines), 0);
+    end(a);
+    CHECK(strstr(said, lines) != NULL);
+}
+
 int main(void)
 {
     test_misuse();
@@ -316,6 +352,7 @@ int main(void)
     test_walk();
     test_failures();
     test_trim();
+    test_report();
     if (!CHECK_SANITIZED) /* they need address space of their own */
         test_no_records();
     test_host();

@@ -3,6 +3,7 @@ package model
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Options limit the modelled memory.
@@ -66,7 +67,7 @@ type Stats struct {
 	Conflicts uint64 // planned range was occupied
 	TooLarge  uint64 // planned entry, request larger than its slot
 	Dynamic   uint64 // matched an entry that has no place
-	Guests    uint64 // of those, put into idle space of the arena
+	Guests    uint64 // unplanned or displaced requests that were put into idle space of the arena
 	Unknown   uint64 // matched no entry
 	Slow      uint64 // requests for which a column was computed
 	Resyncs   uint64 // times the position moved other than to the next entry
@@ -79,7 +80,8 @@ type Stats struct {
 	HeapLiveBytes, HeapPeakBytes     uint64 // the part served by heaps
 	ReservedBytes, PeakReservedBytes uint64 // arena and heaps, in granules
 	ArenaBytes                       uint64 // the arena, in granules
-	StaticFallbackBytes              uint64 // bytes of conflicts and too large ones, summed
+	StaticFallbackBytes              uint64 // bytes of conflicts and too large ones that heaps served, summed
+	Sweeps                           uint64 // times the plan was read for idle space, before a heap committed memory
 	Trims, ReturnedBytes             uint64 // times that heaps gave memory back, and how much in all
 
 	Position uint64 // entry expected next; the number of entries while it is not known
@@ -105,6 +107,7 @@ type Allocator struct {
 	taken    []bool         // plan streams that have a handle
 	live     map[Addr]live
 	stats    Stats
+	swept    uint64 // entries that sweeps have read
 	lap      uint64 // requests the heaps had served at the last lap
 	last     Answer
 }
@@ -136,6 +139,9 @@ func New(p *Plan, o Options) (*Allocator, error) {
 		mapped:   make(map[uint64]int),
 		taken:    make([]bool, len(p.Streams)),
 		live:     make(map[Addr]live),
+	}
+	if c := &a.opts.Capacity; p.Capacity != 0 && (*c == 0 || p.Capacity < *c) {
+		*c = p.Capacity
 	}
 	a.stats.ArenaBytes = a.granules(p.Arena)
 	a.stats.Atoms = uint64(len(a.occupied.busy))
@@ -231,6 +237,13 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 			return a.hand(Addr{0, begin}, live{z, end - begin, vote}, Hit), true
 		}
 	}
+	if s := a.planStream(stream); s >= 0 && class != Dynamic && a.commits(stream, z) {
+		if r, ok := a.sweep(a.plan.Streams[s], entry, z); ok {
+			a.occupied.take(r)
+			a.stats.Guests++
+			return a.hand(Addr{0, r.begin}, live{z, r.end - r.begin, vote}, class), true
+		}
+	}
 	h := a.heapOf(stream)
 	off, ok := h.take(z/Unit, func(start, end uint64) bool { return a.commit(h, start, end) })
 	if !ok {
@@ -248,10 +261,8 @@ func (a *Allocator) hand(at Addr, b live, class Class) Addr {
 		s.Hits++
 	case Conflict:
 		s.Conflicts++
-		s.StaticFallbackBytes += b.size
 	case TooLarge:
 		s.TooLarge++
-		s.StaticFallbackBytes += b.size
 	case Dynamic:
 		s.Dynamic++
 	default:
@@ -262,10 +273,77 @@ func (a *Allocator) hand(at Addr, b live, class Class) Addr {
 	s.LiveBytes += b.size
 	s.PeakLiveBytes = max(s.PeakLiveBytes, s.LiveBytes)
 	if at.Space != 0 {
+		if class == Conflict || class == TooLarge {
+			s.StaticFallbackBytes += b.size
+		}
 		s.HeapLiveBytes += b.size
 		s.HeapPeakBytes = max(s.HeapPeakBytes, s.HeapLiveBytes)
 	}
 	return at
+}
+
+const (
+	sweepPart = 32 // the shortest life tried is this part of a step
+	sweepWork = 64 // entries that a request pays for
+)
+
+// commits reports whether the stream's heap would have to commit memory for z bytes.
+func (a *Allocator) commits(stream, z uint64) bool {
+	h := a.byStream[stream]
+	if h == nil {
+		return true
+	}
+	start := h.place(z/Unit) * Unit
+	g := a.opts.Granularity
+	return h.pages.missing(start/g, (start+z+g-1)/g) > 0
+}
+
+// sweep reads the plan for a place where z bytes are in nobody's way: for the life of the entry, or,
+// where entry is -1, for a step, half of one, and so on.
+func (a *Allocator) sweep(s Stream, entry int, z uint64) (interval, bool) {
+	m := a.match
+	n, wrap := len(a.plan.Entries), m.loop
+	step := uint64(n - wrap)
+	least := step / sweepPart
+	if len(a.occupied.busy) == 0 || a.swept > sweepWork*a.stats.Requests+4*uint64(n) {
+		return interval{}, false
+	}
+	var at int
+	if entry >= 0 {
+		life := uint64(a.plan.Entries[entry].Life)
+		if life > step {
+			return interval{}, false
+		}
+		at = m.succ(entry)
+		step = 0
+		if life > 0 {
+			step = life - 1
+		}
+		least = step
+	} else {
+		if m.mode != inSync {
+			return interval{}, false
+		}
+		at, _ = m.best()
+	}
+	a.stats.Sweeps++
+	for ; ; step /= 2 {
+		needed := make([]bool, len(a.occupied.busy))
+		for k, p := uint64(0), at; k < step; k, p = k+1, m.succ(p) {
+			if slot := a.plan.Slots[a.plan.Entries[p].Slot]; slot.Flags&Planned != 0 {
+				begin, end := slot.span()
+				i, _ := slices.BinarySearch(a.occupied.edges, begin)
+				for ; a.occupied.edges[i] < end; i++ {
+					needed[i] = true
+				}
+			}
+		}
+		a.swept += step
+		r, ok := a.occupied.run(s, needed, z)
+		if ok || step/2 < least || step/2 == 0 {
+			return r, ok
+		}
+	}
 }
 
 func (a *Allocator) heapOf(stream uint64) *growing {

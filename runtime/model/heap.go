@@ -48,6 +48,17 @@ func newGrowing(space uint32) *growing {
 	}
 }
 
+// place is where n units would go.
+func (h *growing) place(n uint64) uint64 {
+	if b, ok := h.bySize.ceiling(block{size: n}); ok {
+		return b.off
+	}
+	if last, ok := h.byOffset.below(block{off: h.top}); ok && last.off+last.size == h.top {
+		return last.off
+	}
+	return h.top
+}
+
 // take returns the offset, in units, of n units. commit is asked for the bytes [start, end) before
 // they are handed out; a refusal leaves the heap as it was.
 func (h *growing) take(n uint64, commit func(start, end uint64) bool) (uint64, bool) {

@@ -109,14 +109,17 @@ func (a *arena) drop(r interval) {
 	a.mark(r, false)
 }
 
-// idle finds the place of a guest of z rounded bytes: of the maximal runs of atoms inside s's
-// range that are free and not touched by the list of needs, the smallest that is large enough, the
-// lowest among equals. It returns the atoms that the guest touches there.
+// idle finds the place of a guest of z rounded bytes whose entry has that list of needs.
 func (a *arena) idle(s Stream, list uint32, z uint64) (interval, bool) {
 	if list == 0 {
 		return interval{}, false
 	}
-	needed := a.needs[list-1]
+	return a.run(s, a.needs[list-1], z)
+}
+
+// run finds, of the maximal runs of atoms inside s's range that are free and not needed, the smallest
+// that has z bytes, the lowest among equals. It returns the atoms that a guest touches there.
+func (a *arena) run(s Stream, needed []bool, z uint64) (interval, bool) {
 	usable := func(i int) bool {
 		return !a.busy[i] && !needed[i] && a.edges[i] >= s.Begin && a.edges[i+1] <= s.End
 	}

@@ -22,6 +22,7 @@ type Plan struct {
 	Marks     []Mark        // ordered by entry
 	Needs     [][][2]uint32 // lists of arena ranges, units, half-open, ascending: what planned requests start to use before a dynamic one dies
 	Arena     uint64        // bytes, a multiple of Unit
+	Capacity  uint64        // most bytes to hold, arena and heaps; 0: no limit
 }
 
 // Slot is a size with its place, or a range of sizes without one.

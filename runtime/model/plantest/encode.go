@@ -56,6 +56,7 @@ func Encode(p *model.Plan) []byte {
 	le.PutUint32(out[12:], header)
 	le.PutUint64(out[16:], uint64(size))
 	le.PutUint32(out[28:], uint32(len(bodies)))
+	le.PutUint64(out[64:], p.Capacity)
 	le.PutUint64(out[72:], p.Arena)
 	le.PutUint64(out[80:], p.Arena)
 	for i, v := range []int{model.Unit, len(p.Streams), len(p.Slots), len(p.Entries), int(p.LoopStart), len(p.Marks)} {
