@@ -12,7 +12,7 @@ RT := runtime
 RT_OUT := build/runtime
 RT_CORE := $(addprefix $(RT)/,plan_load.c stw.c stw_match.c stw_guest.c stw_heap.c stw_pages.c stw_table.c stw_check.c stw_report.c stw_lock.c backend_host.c crc32c.c)
 RT_HEADERS := $(addprefix $(RT)/,stw.h stw_plan.h stw_internal.h) $(addprefix $(RT)/ctest/,check.h support.h scene.h)
-RT_TESTS := test_load test_plan test_memory test_heap test_lock test_stress fuzz_load
+RT_TESTS := test_load test_plan test_guest test_memory test_heap test_lock test_stress fuzz_load
 RT_STRICT := -std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Werror
 RT_FLAGS_plain := -O2
 RT_FLAGS_eager := -O2 -DSTW_STREAK=2

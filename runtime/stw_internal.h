@@ -421,13 +421,15 @@ uint32_t stwi_guest_sweep_locked(stw_allocator *a, const stw_plan_stream *s, uin
 #define STW_SWEEP_WORK 64u /* entries that a request pays for */
 /* First atom i with bounds[i] >= unit. */
 uint32_t stwi_atom_at(const stw_plan *p, uint64_t unit);
+/* The same, where bounds[atom] < unit, for an answer that is not far from it. */
+uint32_t stwi_atom_after(const stw_plan *p, uint32_t atom, uint64_t unit);
 
 /* The atoms that a live allocation in the arena covers. */
 static inline void stwi_arena_atoms(const stw_allocator *a, const stw_rec *r, uint32_t *begin, uint32_t *end)
 {
     if (r->ref & STW_GUEST) {
         *begin = r->ref & ~STW_GUEST;
-        *end = stwi_atom_at(&a->plan, (uint64_t)a->plan.bounds[*begin] + r->units);
+        *end = stwi_atom_after(&a->plan, *begin, (uint64_t)a->plan.bounds[*begin] + r->units);
     } else {
         *begin = a->slots[r->ref].atom_begin;
         *end = a->slots[r->ref].atom_end;

@@ -310,8 +310,8 @@ static void plan_rows(void)
 
 /* ---- dynamic requests ---- */
 
-/* An arena of `atoms` atoms of 4 to 40 units, every one under a guest, and a loop of dynamic requests
- * of 1 to 40 units. Then all but `guests` of them are freed, evenly. */
+/* An arena of `atoms` atoms of 4 to 40 units, an even number, every one under a guest, and a loop of
+ * dynamic requests of 1 to 39, an odd one: no run is what a request would like best. Then all but `guests` of them are freed, evenly. */
 static stw_allocator *guests_plan(uint32_t atoms, uint32_t guests)
 {
     static const uint32_t needs[] = {1, 0, 0}; /* one list, empty */
@@ -323,7 +323,7 @@ static stw_allocator *guests_plan(uint32_t atoms, uint32_t guests)
     if (!units || !live)
         exit(1);
     for (uint32_t i = 0; i < atoms; i++)
-        end += units[i] = 4 + (uint32_t)(check_random(&seed) % 37);
+        end += units[i] = 4 + 2 * (uint32_t)(check_random(&seed) % 19);
     builder_stream(&b, 0, 0, end);
     uint32_t d = builder_dynamic(&b, 0, 1, 40);
     b.slots[d].aux = 1;
@@ -334,7 +334,7 @@ static stw_allocator *guests_plan(uint32_t atoms, uint32_t guests)
     b.loop_start = atoms;
     for (uint32_t i = 0; i < STEP; i++) {
         builder_entry(&b, d, 1);
-        sizes[i] = (1 + check_random(&seed) % 40) * 512;
+        sizes[i] = (1 + 2 * (check_random(&seed) % 20)) * 512;
     }
     stw_allocator *a = make(&b, BIG_GRANULE);
     for (uint32_t i = 0; i < atoms; i++)
