@@ -463,6 +463,24 @@ static void *work(void *arg)
     return NULL;
 }
 
+/* What any allocator with one lock costs. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void *locked_malloc(size_t bytes)
+{
+    pthread_mutex_lock(&mutex);
+    void *p = malloc(bytes);
+    pthread_mutex_unlock(&mutex);
+    return p;
+}
+
+static void locked_free(void *p)
+{
+    pthread_mutex_lock(&mutex);
+    free(p);
+    pthread_mutex_unlock(&mutex);
+}
+
 /* n threads at once on one allocator: on a stream each, or all on one. CPU time of a pair, and how
  * long it took on the clock, all threads together. */
 static void threads_row(const char *what, stw_allocator *a, const plain *other, size_t n, bool apart)
@@ -520,6 +538,7 @@ static void thread_rows(void)
     threads_row("glibc, 4 threads", NULL, &glibc, THREADS, false);
     if (mimalloc.get)
         threads_row("mimalloc, 4 threads", NULL, &mimalloc, THREADS, false);
+    threads_row("glibc under one mutex, 4 threads", NULL, &(plain){.get = locked_malloc, .put = locked_free}, THREADS, false);
     threads_row("heap, 4 threads, a stream each", a, NULL, THREADS, true);
     threads_row("heap, 4 threads, one stream", a, NULL, THREADS, false);
     stw_destroy(a);
