@@ -102,8 +102,8 @@ static uint64_t random_units(uint64_t *seed, int mix)
 static void run(uint64_t seed, int mix, int operations)
 {
     test_backend memory;
-    stw_backend backend = test_backend_make(&memory, true, 0);
-    stw_options o = {.heap_bytes = mix == 4 ? UINT64_C(1) << 40 : mix % 2 ? 64 << 20 : 512 << 20};
+    stw_backend backend = test_backend_make(&memory, true, mix == 4 ? 2 << 20 : 0);
+    stw_options o = {.heap_bytes = mix == 4 ? UINT64_C(1) << 38 : mix % 2 ? 64 << 20 : 512 << 20};
     stw_allocator *a;
     char message[200];
     static model m;
