@@ -51,7 +51,7 @@ type Options struct {
 	Rules    ir.Rules
 	Effort   Effort // "" is Default
 	From, To int    // iterations of the profile to plan from; both 0: the steady ones
-	Keep     string // "persistent": plan only what lives for the whole run; "": the rehearsal decides
+	Keep     string // "persistent": plan only what lives for the whole run; "nothing"; "": the rehearsal decides
 	OnePass  bool   // do not look for iterations: plan the recording as it is, once through
 	Dump     string // pass after which Text is written to DumpTo
 	DumpTo   io.Writer

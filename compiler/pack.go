@@ -198,7 +198,13 @@ func exactBlock(buffers []ir.Buffer, best ir.Layout) ir.Layout {
 
 // search tries to lower a layout by branch and bound, and to raise its bound.
 func (c *Compiled) search(ctx context.Context, buffers []ir.Buffer, best ir.Layout, sp *StreamPack) ir.Layout {
-	r := solver.Solve(ctx, buffers, c.Problem.L1, solver.Options{Nodes: c.options.Effort.nodesOf(len(buffers), best.Peak-sp.Bound, sp.Bound), Incumbent: &best})
+	o := solver.Options{Nodes: c.options.Effort.nodesOf(len(buffers), best.Peak-sp.Bound, sp.Bound), Incumbent: &best}
+	if c.options.Progress != nil {
+		o.Progress = func(nodes, of int64, peak, bound ir.Bytes) {
+			c.options.Progress("pack", int(nodes), int(of), peak, bound)
+		}
+	}
+	r := solver.Solve(ctx, buffers, c.Problem.L1, o)
 	sp.Nodes = r.Nodes
 	if r.Bound > sp.Bound {
 		sp.Bound, sp.Kind = r.Bound, r.BoundKind

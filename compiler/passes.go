@@ -56,8 +56,11 @@ func (c *Compiled) runKinds(context.Context) error {
 
 func (c *Compiled) runLower(context.Context) error {
 	c.Problem, c.mapping = lowerProblem(c.Trace, c.template)
-	if c.options.Keep == keepPersistent {
-		keepOnly(c.Problem, ir.Persistent)
+	switch c.options.Keep {
+	case keepPersistent:
+		keepOnly(c.Problem, func(k ir.Kind) bool { return k == ir.Persistent })
+	case keepNothing:
+		keepOnly(c.Problem, func(ir.Kind) bool { return false })
 	}
 	if err := c.Problem.Check(); err != nil {
 		panic(fmt.Sprintf("BUG: lower: %v", err))
@@ -65,18 +68,18 @@ func (c *Compiled) runLower(context.Context) error {
 	return nil
 }
 
-// keepOnly makes every entry of another kind dynamic and drops its buffer.
-func keepOnly(p *ir.Problem, kind ir.Kind) {
+// keepOnly makes every entry of a kind that is not kept dynamic, and drops its buffer.
+func keepOnly(p *ir.Problem, kept func(ir.Kind) bool) {
 	number := make([]ir.BufferID, len(p.Buffers))
-	var kept []ir.Buffer
+	var left []ir.Buffer
 	for i := range p.Buffers {
 		number[i] = ir.NoBuffer
-		if p.Buffers[i].Kind == kind {
-			number[i] = ir.BufferID(len(kept))
-			kept = append(kept, p.Buffers[i])
+		if kept(p.Buffers[i].Kind) {
+			number[i] = ir.BufferID(len(left))
+			left = append(left, p.Buffers[i])
 		}
 	}
-	p.Buffers = kept
+	p.Buffers = left
 	for k := range p.Entries {
 		e := &p.Entries[k]
 		if e.Buffer == ir.NoBuffer {

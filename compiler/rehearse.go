@@ -18,6 +18,7 @@ import (
 //
 //	full plan     | arena: static part, at its own peak    | heap: the rest, at its own peak |
 //	shrunk plan   | arena: whole-run part | heap: everything else, at the peak of the sum |
+//	no plan       | heap: everything |
 //
 // Before that, layouts of equal peak are told apart: where the idle space lies decides how many of
 // the dynamic requests it takes. Each of a few is rehearsed, and the one with which plan and heap
@@ -30,8 +31,8 @@ type Rehearsal struct {
 	Plan   ir.Bytes `json:"plan_bytes"`
 	Heap   ir.Bytes `json:"heap_bytes"`
 	Live   ir.Bytes `json:"live_bytes"`             // peak allocated: nothing can reserve less
-	Shrunk ir.Bytes `json:"shrunk_bytes,omitempty"` // of the plan that was shrunk, where it was
-	Holds  string   `json:"holds"`                  // "all", or "persistent": what the plan holds
+	Shrunk ir.Bytes `json:"shrunk_bytes,omitempty"` // of the plan that was shrunk, where one was tried
+	Holds  string   `json:"holds"`                  // "all", "persistent" or "nothing": what the plan holds
 	// Layouts of equal peak that were compared, and the most that one of them reserved: 1 and Plan
 	// where there was no choice.
 	Layouts int      `json:"layouts"`
@@ -40,16 +41,20 @@ type Rehearsal struct {
 
 // Kept is what the plan that was kept reserves, with the heap beside it.
 func (r *Rehearsal) Kept() ir.Bytes {
-	if r.Holds == keepPersistent {
+	switch r.Holds {
+	case keepPersistent:
 		return r.Shrunk
+	case keepNothing:
+		return r.Heap
 	}
 	return r.Plan
 }
 
-// keepAll and keepPersistent are the values of Options.Keep and of the plan's Info.
+// Values of Options.Keep and of the plan's Info.
 const (
 	keepAll        = "all"
 	keepPersistent = "persistent"
+	keepNothing    = "nothing"
 )
 
 // rehearsalPage is what memory is counted in: the finest, so that pages do not decide.
@@ -96,24 +101,45 @@ func (c *Compiled) judge(ctx context.Context) error {
 		return nil
 	}
 	full := *c
-	c.options.Keep = keepPersistent
-	for _, run := range []func(*Compiled, context.Context) error{(*Compiled).runLower, (*Compiled).runPack, (*Compiled).runVerify} {
-		if err := run(c, ctx); err != nil {
-			return err
-		}
-	}
-	if w, err = c.recorded(); err != nil {
+	if r.Shrunk, err = c.shrink(ctx, keepPersistent); err != nil {
 		return err
 	}
-	if r.Shrunk, _ = c.rehearse(w, c.Plan); r.Shrunk >= r.Plan {
+	r.Holds = keepPersistent
+	if r.Shrunk >= r.Plan {
 		*c = full
+		r.Holds = keepAll
+	}
+	if best := r.Kept(); best-r.Heap > r.Live/choiceWorth {
+		if _, err = c.shrink(ctx, keepNothing); err != nil {
+			return err
+		}
+		r.Holds = keepNothing
+		c.Notes = append(c.Notes, fmt.Sprintf("what varies leaves a plan nothing to gain: in rehearsal the heap alone reserves %s, with any plan %s; nothing is planned", Size(r.Heap), Size(best)))
+		return nil
+	}
+	if r.Holds == keepAll {
 		c.Notes = append(c.Notes, fmt.Sprintf("in rehearsal the heap alone reserves %s, the plan %s", Size(r.Heap), Size(r.Plan)))
 		return nil
 	}
-	r.Holds = keepPersistent
 	c.Notes = append(c.Notes, fmt.Sprintf("sizes vary too much for a full plan: it would reserve %s where the heap alone takes %s; only what lives for the whole run is planned (%s in rehearsal)",
 		Size(r.Plan), Size(r.Heap), Size(r.Shrunk)))
 	return nil
+}
+
+// shrink makes the plan again, of what keep names, and rehearses it.
+func (c *Compiled) shrink(ctx context.Context, keep string) (ir.Bytes, error) {
+	c.options.Keep = keep
+	for _, run := range []func(*Compiled, context.Context) error{(*Compiled).runLower, (*Compiled).runPack, (*Compiled).runVerify} {
+		if err := run(c, ctx); err != nil {
+			return 0, err
+		}
+	}
+	w, err := c.recorded()
+	if err != nil {
+		return 0, err
+	}
+	reserved, _ := c.rehearse(w, c.Plan)
+	return reserved, nil
 }
 
 // choiceWorth: less than this part of what is live (1/2,000) is not worth a choice.

@@ -107,7 +107,7 @@ func (b *workloadBuilder) alloc(r uint32) {
 	id := uint32(b.w.Requests)
 	b.w.Requests++
 	b.idOf[r] = id
-	b.w.Events = append(b.w.Events, ir.Event{Kind: ir.EvAlloc, ID: id, Size: q.Size, Stream: q.Stream, Entry: b.entry(r)})
+	b.w.Events = append(b.w.Events, ir.Event{Kind: ir.EvAlloc, ID: id, Size: q.Size, Stream: q.Stream, Pool: q.Pool, Entry: b.entry(r)})
 }
 
 // entry is the plan entry that request r is an instance of in this pass.

@@ -25,5 +25,6 @@ type Event struct {
 	Name   NameID // EvMark of a phase
 	Kind   EventKind
 	Mark   MarkKind
-	_      [6]byte
+	_      [2]byte
+	Pool   uint32 // EvAlloc: the private pool, 0 = the default one
 }

@@ -36,7 +36,8 @@ type climb struct {
 	share    int64      // nodes it takes next
 	open     []*inquiry // above the bound, the one asked last at the end
 	tally
-	peeled, core int // of the last question
+	peeled, core int    // of the last question
+	note         func() // nil, or called after each step
 }
 
 func newClimb(p *part, on Switches) *climb {
@@ -97,6 +98,9 @@ func (c *climb) again(ctx context.Context, capacity, nodes, most int64, lo *int6
 func (c *climb) conclude(a answer, capacity int64, lo *int64) verdict {
 	c.tally.add(a.tally)
 	c.peeled, c.core = a.peeled, a.core
+	if c.note != nil {
+		defer c.note()
+	}
 	switch a.verdict {
 	case fits:
 		peak := int64(0)

@@ -32,6 +32,9 @@ type Options struct {
 	// Workers is the number of goroutines; 0: one for each processor. It does not change the
 	// result.
 	Workers int
+	// Progress, if not nil, is told now and then how many of the nodes are spent, the best peak and the
+	// bound. Calls do not overlap, but come from other goroutines, and when depends on timing.
+	Progress func(nodes, of int64, best, bound ir.Bytes)
 
 	coreOnly bool // CoreFirst
 }
@@ -117,6 +120,9 @@ func Solve(ctx context.Context, buffers []ir.Buffer, horizon ir.Tick, o Options)
 		return res
 	}
 	s.begin(ctx)
+	if o.Progress != nil {
+		s.watch()
+	}
 	s.search(ctx)
 	if o.SAT && ctx.Err() == nil {
 		s.refine()
@@ -150,6 +156,33 @@ type solving struct {
 	climbs []*climb
 	bound  int64 // bytes: what no layout of the whole is below
 	limit  int64 // bytes: what is above is of no use
+}
+
+// watch has every climb tell of its steps.
+func (s *solving) watch() {
+	var mu sync.Mutex
+	type state struct{ nodes, top, bottom int64 }
+	states := make([]state, len(s.climbs))
+	floor := s.bound
+	for i, c := range s.climbs {
+		look := func() {
+			states[i] = state{c.nodes, 0, c.bottom()}
+			if c.offsets != nil {
+				states[i].top = c.top()
+			}
+		}
+		look()
+		c.note = func() {
+			mu.Lock()
+			defer mu.Unlock()
+			look()
+			nodes, best, bound := int64(0), int64(0), floor
+			for _, st := range states {
+				nodes, best, bound = nodes+st.nodes, max(best, st.top), max(bound, st.bottom)
+			}
+			s.o.Progress(nodes, s.o.Nodes, ir.Bytes(best), ir.Bytes(bound))
+		}
+	}
 }
 
 // each calls f for the climbs of the given numbers, several at a time.

@@ -188,3 +188,19 @@ func TestSAT(t *testing.T) {
 		t.Error("SAT closed nothing")
 	}
 }
+
+// TestProgress: what is told never goes up or down the wrong way, and ends where the result does.
+func TestProgress(t *testing.T) {
+	buffers, h, _ := testkit.Rectangle(3, 60, 300, 40)
+	calls, best, bound := 0, ir.Bytes(1<<62), ir.Bytes(0)
+	r := Solve(background, buffers, h, Options{Nodes: 20_000, Progress: func(nodes, of int64, b, low ir.Bytes) {
+		calls++
+		if b > best || low < bound || nodes > of || low > b {
+			t.Errorf("after best %d and bound %d: %d of %d nodes, best %d, bound %d", best, bound, nodes, of, b, low)
+		}
+		best, bound = b, low
+	}})
+	if calls == 0 || best < r.Layout.Peak || bound > r.Bound {
+		t.Errorf("%d calls, the last told %d and %d, the result is %d and %d", calls, best, bound, r.Layout.Peak, r.Bound)
+	}
+}

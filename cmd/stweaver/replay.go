@@ -143,33 +143,6 @@ func (a *app) replay(cmd *cobra.Command, planName, in string, f *replayFlags) er
 	return err
 }
 
-// script writes a workload in the runtime's words, with a snapshot of the counters at each
-// iteration. entries maps request ids to plan entries.
-func script(t *ir.Trace, w *compiler.Workload) (s *model.Script, entries []uint32) {
-	s = &model.Script{Names: t.Names, IDs: uint32(w.Requests)}
-	entries = make([]uint32, w.Requests)
-	next := 0
-	for k := range w.Events {
-		for next < len(w.Starts) && w.Starts[next] == k {
-			s.Starts = append(s.Starts, len(s.Ops))
-			s.Ops = append(s.Ops, model.SnapshotOp())
-			next++
-		}
-		switch ev := &w.Events[k]; {
-		case ev.Kind == ir.EvAlloc:
-			entries[ev.ID] = ev.Entry
-			s.Ops = append(s.Ops, model.AllocOp(ev.ID, int64(ev.Size), t.Streams[ev.Stream]))
-		case ev.Kind == ir.EvFree:
-			s.Ops = append(s.Ops, model.FreeOp(ev.ID))
-		case ev.Mark == ir.MarkIteration:
-			s.Ops = append(s.Ops, model.IterationOp(ev.Value))
-		default:
-			s.Ops = append(s.Ops, model.PhaseOp(uint32(ev.Name)))
-		}
-	}
-	return s, entries
-}
-
 func runWorkload(t *ir.Trace, w *compiler.Workload, plan *ir.Plan, data []byte, spec model.Spec, f *replayFlags, o stwrt.Options) (*replayOutput, error) {
 	s, entries := script(t, w)
 	s, err := model.Diverge(s, spec, f.seed)

@@ -57,6 +57,7 @@ var commands = []func(*app) *cobra.Command{
 	checkCommand,
 	compileCommand,
 	verifyCommand,
+	simulateCommand,
 	dumpCommand,
 	versionCommand,
 }

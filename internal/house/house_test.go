@@ -23,13 +23,14 @@ var allowed = map[string][]string{
 	"compiler":               {"ir", "heuristics", "solver", "runtime/model"},
 	"solver":                 {"ir", "solver/sat"},
 	"solver/sat":             {},
+	"simulate":               {"ir"},
 	"runtime":                {"runtime/model"},
 	"runtime/model":          {},
 	"runtime/model/plantest": {"runtime/model", "ir"},
 	"internal/testkit":       {"ir"},
 	"internal/house":         {},
 	"internal/survey":        {"compiler", "heuristics", "ir", "profile"},
-	"cmd/stweaver":           {"compiler", "heuristics", "ir", "profile", "runtime", "runtime/model"},
+	"cmd/stweaver":           {"compiler", "heuristics", "ir", "profile", "runtime", "runtime/model", "simulate"},
 }
 
 // only lists imports that a single place may have, tests included.
