@@ -4,7 +4,7 @@
 #   ctest    every plain-C test: plain, with ASan + UBSan, with TSan, and those with threads once more
 #            with a lock that changes owner all the time; needs no Go
 #   exports  the .so exports what runtime/exports.txt lists and asks for an old libc only
-#   cbench   ns of a malloc + free pair beside glibc's
+#   cbench   ns of a malloc + free pair on every path, beside glibc's and, where it is installed, mimalloc's
 #   cfuzz    mutated plans against the loader; FUZZ_ROUNDS, FUZZ_SEED
 
 CC ?= cc
@@ -12,7 +12,7 @@ RT := runtime
 RT_OUT := build/runtime
 RT_CORE := $(addprefix $(RT)/,plan_load.c stw.c stw_match.c stw_guest.c stw_heap.c stw_pages.c stw_table.c stw_check.c stw_report.c stw_lock.c backend_host.c crc32c.c)
 RT_HEADERS := $(addprefix $(RT)/,stw.h stw_plan.h stw_internal.h) $(addprefix $(RT)/ctest/,check.h support.h scene.h)
-RT_TESTS := test_load test_plan test_memory test_heap test_lock test_stress fuzz_load
+RT_TESTS := test_load test_plan test_guest test_memory test_heap test_lock test_stress fuzz_load
 RT_STRICT := -std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Werror
 RT_FLAGS_plain := -O2
 RT_FLAGS_eager := -O2 -DSTW_STREAK=2
@@ -35,7 +35,7 @@ $(RT_OUT)/$(1)/%.o: $(RT)/%.c $(RT_HEADERS)
 	@mkdir -p $$(dir $$@)
 	$$(CC) $(RT_STRICT) $(RT_FLAGS_$(1)) -fvisibility=hidden -c -o $$@ $$<
 $(RT_OUT)/$(1)/%: $(RT_OUT)/$(1)/ctest/%.o $(RT_OUT)/$(1)/ctest/support.o $(RT_CORE:$(RT)/%.c=$(RT_OUT)/$(1)/%.o)
-	$$(CC) $(RT_FLAGS_$(1)) -o $$@ $$^ -pthread
+	$$(CC) $(RT_FLAGS_$(1)) -o $$@ $$^ -pthread -ldl
 endef
 $(foreach mode,plain eager asan tsan,$(eval $(call rt_mode,$(mode))))
 .PRECIOUS: $(foreach mode,plain eager asan tsan,$(RT_OUT)/$(mode)/%.o $(RT_OUT)/$(mode)/ctest/%.o)

@@ -21,54 +21,109 @@
 
 #include <string.h>
 
+/* First index of b[0 .. n) whose value is not below unit; n if there is none. Without branches: where it
+ * goes is as good as random. */
+static uint32_t first_not_below(const uint32_t *b, uint32_t n, uint64_t unit)
+{
+    const uint32_t *at = b;
+    if (n == 0)
+        return 0;
+    while (n > 1) {
+        uint32_t half = n / 2;
+        at += at[half - 1] < unit ? half : 0;
+        n -= half;
+    }
+    return (uint32_t)(at - b) + (*at < unit);
+}
+
 uint32_t stwi_atom_at(const stw_plan *p, uint64_t unit)
 {
-    uint32_t lo = 0, hi = p->n_atoms + 1; /* bounds has n_atoms + 1 of them */
-    while (lo < hi) {
-        uint32_t mid = lo + (hi - lo) / 2;
-        if (p->bounds[mid] < unit)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    if (unit <= p->bounds[0]) /* bounds has n_atoms + 1 of them */
+        return 0;
+    if (unit > p->bounds[p->n_atoms])
+        return p->n_atoms + 1;
+    return first_not_below(p->bounds, p->n_atoms + 1, unit);
 }
 
-/* First atom in [i, end) that is busy (or free), end if there is none. */
-static uint32_t next_atom(const uint64_t *occupied, const uint64_t *needed, uint32_t i, uint32_t end, bool busy)
+uint32_t stwi_atom_after(const stw_plan *p, uint32_t atom, uint64_t unit)
 {
-    while (i < end) {
-        uint64_t w = occupied[i >> 6] | needed[i >> 6];
-        w = (busy ? w : ~w) >> (i & 63);
-        if (w != 0) {
-            i += (uint32_t)__builtin_ctzll(w);
-            return i < end ? i : end;
-        }
-        i = (i | 63) + 1;
-    }
-    return end;
+    uint32_t step = 1; /* it is near */
+    for (; step <= p->n_atoms - atom && p->bounds[atom + step] < unit; step *= 2)
+        atom += step;
+    uint32_t rest = p->n_atoms - atom;
+    return atom + 1 + first_not_below(p->bounds + atom + 1, step < rest ? step : rest, unit);
 }
 
-/* The best place for `units` in the range of s, apart from what is occupied or needed. */
+typedef uint64_t two __attribute__((vector_size(16)));
+
+/* Where words w and w + 1 of the two bitmaps together are not `busy`. */
+static inline two differ(const uint64_t *occupied, const uint64_t *needed, uint32_t w, two busy)
+{
+    two o, n;
+    memcpy(&o, occupied + w, sizeof o);
+    memcpy(&n, needed + w, sizeof n);
+    return (o | n) ^ busy;
+}
+
+/* Skips the words from w on, eight at a time and before `last`, in which no atom changes: all idle, or none. */
+static uint32_t skip_uniform(const uint64_t *occupied, const uint64_t *needed, uint32_t w, uint32_t last, bool idle)
+{
+    const uint64_t v = idle ? 0 : ~UINT64_C(0);
+    const two busy = {v, v};
+    for (; last - w >= 8; w += 8) {
+        two d = differ(occupied, needed, w, busy) | differ(occupied, needed, w + 2, busy) |
+                differ(occupied, needed, w + 4, busy) | differ(occupied, needed, w + 6, busy);
+        if (d[0] | d[1])
+            break;
+    }
+    return w;
+}
+
+/* Takes note of the run [from, to) if it is large enough and smaller than those before it. */
+static inline void keep_smallest(const stw_plan *p, uint32_t from, uint32_t to, uint64_t units, uint64_t *least, uint32_t *found)
+{
+    uint64_t room = p->bounds[to] - p->bounds[from];
+    if (room >= units && room < *least) {
+        *least = room;
+        *found = from;
+    }
+}
+
+/* The best place for `units` in the range of s, apart from what is occupied or needed. Goes from edge to
+ * edge: an atom that is idle and the one before it is not, or the other way round. */
 static uint32_t best_run(const stw_allocator *a, const stw_plan_stream *s, const uint64_t *needed, uint64_t units, uint32_t *end)
 {
     const stw_plan *p = &a->plan;
     uint32_t begin = stwi_atom_at(p, s->begin >> STW_UNIT_SHIFT), stop = stwi_atom_at(p, (s->end >> STW_UNIT_SHIFT) + 1);
-    stop = stop > 0 ? stop - 1 : 0; /* the last bound at or below the stream's end */
-    uint32_t found = STW_NO_ENTRY;
-    uint64_t least = UINT64_MAX;
-    for (uint32_t i = begin; i < stop;) {
-        uint32_t from = next_atom(a->occupied, needed, i, stop, false);
-        uint32_t to = next_atom(a->occupied, needed, from, stop, true);
-        uint64_t room = from < to ? p->bounds[to] - p->bounds[from] : 0;
-        if (room >= units && room < least) {
-            least = room;
-            found = from;
+    if (stop < begin + 2) /* the last bound at or below the stream's end is the one before it */
+        return STW_NO_ENTRY;
+    stop--;
+    uint32_t found = STW_NO_ENTRY, from = 0, w = begin >> 6;
+    const uint32_t first = w, last = (stop - 1) >> 6;
+    uint64_t least = UINT64_MAX, open = 0; /* 1: the atom before is idle, the run begins at from */
+    while (w <= last && least > units) {
+        uint64_t idle = ~(a->occupied[w] | needed[w]);
+        if (w == first)
+            idle &= ~UINT64_C(0) << (begin & 63);
+        if (w == last)
+            idle &= ~UINT64_C(0) >> (63 - ((stop - 1) & 63));
+        uint64_t edges = idle ^ (idle << 1 | open);
+        bool uniform = edges == 0;
+        for (; edges != 0; edges &= edges - 1, open ^= 1) {
+            uint32_t atom = (w << 6) + (uint32_t)__builtin_ctzll(edges);
+            if (open)
+                keep_smallest(p, from, atom, units, &least, &found);
+            else
+                from = atom;
         }
-        i = to;
+        w++;
+        if (uniform && w % 8 == 0 && w < last)
+            w = skip_uniform(a->occupied, needed, w, last, open);
     }
+    if (open)
+        keep_smallest(p, from, stop, units, &least, &found);
     if (found != STW_NO_ENTRY)
-        *end = stwi_atom_at(p, p->bounds[found] + units);
+        *end = stwi_atom_after(p, found, p->bounds[found] + units);
     return found;
 }
 

@@ -9,9 +9,11 @@
  *
  * Free blocks below 2048 units: one list for each exact size and a bitmap of the lists that are
  * not empty, so the smallest that fits is two bit scans away: O(1), whatever the number of holes.
- * Larger ones: a treap ordered by (units, start) (Seidel and Aragon 1996), O(log n). Its priorities
- * are a hash of the record's index: no random numbers, and the same requests always give the same
- * tree. Insertion splits and removal merges top-down, so nothing recurses.
+ * Larger ones: 64 ranges of sizes to every power of two, bitmaps of those that are not empty, and for
+ * each a treap ordered by (units, start) (Seidel and Aragon 1996), O(log n): together they are one
+ * tree that is a few hundred wide at its top. Priorities are a hash of the record's index: no
+ * random numbers, and the same requests always give the same trees. Insertion splits and removal
+ * merges top-down, so nothing recurses.
  */
 #include "stw_internal.h"
 
@@ -22,15 +24,29 @@ static uint32_t priority(uint32_t b)
     return b ^ b >> 16;
 }
 
+static uint64_t key(const stw_heap *h, uint32_t b)
+{
+    return (uint64_t)h->blocks[b].units << 32 | h->blocks[b].start;
+}
+
 static bool less(const stw_heap *h, uint32_t x, uint32_t y)
 {
-    const stw_block *a = &h->blocks[x], *b = &h->blocks[y];
-    return a->units != b->units ? a->units < b->units : a->start < b->start;
+    return key(h, x) < key(h, y);
+}
+
+/* The octave of a size of STW_SMALL_UNITS and more, and which of its 64 trees. */
+static uint32_t octave(uint32_t units, uint32_t *tree)
+{
+    uint32_t log2 = 31 - (uint32_t)__builtin_clz(units);
+    *tree = units >> (log2 - 6) & 63;
+    return log2 - STW_SMALL_LOG2;
 }
 
 static void tree_insert(stw_heap *h, uint32_t b)
 {
-    uint32_t *link = &h->root;
+    uint32_t t, o = octave(h->blocks[b].units, &t), *link = &h->root[o][t];
+    h->large[o] |= UINT64_C(1) << t;
+    h->octaves |= 1u << o;
     while (*link && priority(*link) > priority(b))
         link = less(h, b, *link) ? &h->blocks[*link].left : &h->blocks[*link].right;
     uint32_t rest = *link, *low = &h->blocks[b].left, *high = &h->blocks[b].right;
@@ -50,7 +66,7 @@ static void tree_insert(stw_heap *h, uint32_t b)
 
 static void tree_remove(stw_heap *h, uint32_t b)
 {
-    uint32_t *link = &h->root;
+    uint32_t t, o = octave(h->blocks[b].units, &t), *link = &h->root[o][t];
     while (*link != b)
         link = less(h, b, *link) ? &h->blocks[*link].left : &h->blocks[*link].right;
     uint32_t low = h->blocks[b].left, high = h->blocks[b].right;
@@ -66,13 +82,15 @@ static void tree_remove(stw_heap *h, uint32_t b)
         }
     }
     *link = low ? low : high;
+    if (h->root[o][t] == 0 && (h->large[o] &= ~(UINT64_C(1) << t)) == 0)
+        h->octaves &= ~(1u << o);
 }
 
-/* The smallest free block of the tree with at least `units`, the lowest among equals; or 0. */
-static uint32_t tree_find(const stw_heap *h, uint64_t units)
+/* The first block of a tree with at least `units`; or 0. */
+static uint32_t tree_first(const stw_heap *h, uint32_t b, uint64_t units)
 {
     uint32_t found = 0;
-    for (uint32_t b = h->root; b != 0;) {
+    while (b != 0) {
         if (h->blocks[b].units >= units) {
             found = b;
             b = h->blocks[b].left;
@@ -81,6 +99,30 @@ static uint32_t tree_find(const stw_heap *h, uint64_t units)
         }
     }
     return found;
+}
+
+/* The smallest free block of the trees with at least `units`, the lowest among equals; or 0. */
+static uint32_t tree_find(const stw_heap *h, uint64_t units)
+{
+    if (units > UINT32_MAX)
+        return 0;
+    uint32_t t, o = 0, found = 0;
+    uint64_t later = h->large[0];
+    if (units >= STW_SMALL_UNITS) { /* its own tree, then the first one after it */
+        o = octave((uint32_t)units, &t);
+        found = tree_first(h, h->root[o][t], units);
+        later = h->large[o] & ~UINT64_C(1) << t;
+    }
+    if (found)
+        return found;
+    if (later == 0) {
+        uint32_t octaves = h->octaves & ~UINT32_C(1) << o;
+        if (octaves == 0)
+            return 0;
+        o = (uint32_t)__builtin_ctz(octaves);
+        later = h->large[o];
+    }
+    return tree_first(h, h->root[o][__builtin_ctzll(later)], 0);
 }
 
 /* The first block of the smallest non-empty list of at least `units` < STW_SMALL_UNITS; or 0. */
@@ -303,7 +345,7 @@ const char *stwi_heap_check(const stw_heap *h, uint64_t *used_blocks, uint64_t *
         *used_units += k->used ? k->units : 0;
         n_free += !k->used;
         if (!k->used && k->units >= STW_SMALL_UNITS) { /* found by its key from the root, in heap order */
-            uint32_t t = h->root;
+            uint32_t which, o = octave(k->units, &which), t = h->root[o][which];
             while (t && t != b) {
                 uint32_t child = less(h, b, t) ? h->blocks[t].left : h->blocks[t].right;
                 if (child && priority(child) > priority(t))
@@ -325,6 +367,13 @@ const char *stwi_heap_check(const stw_heap *h, uint64_t *used_blocks, uint64_t *
         if (bit != (listed > 0) || (bit && !word) || (word && h->small[units >> 6] == 0))
             return "a heap's bitmap of lists is wrong";
         n_listed += listed;
+    }
+    for (uint32_t o = 0; o < STW_OCTAVES; o++) {
+        uint64_t bits = 0;
+        for (uint32_t t = 0; t < 64; t++)
+            bits |= (uint64_t)(h->root[o][t] != 0) << t;
+        if (bits != h->large[o] || (bits != 0) != (h->octaves >> o & 1))
+            return "a heap's bitmap of trees is wrong";
     }
     return n_free == n_listed ? NULL : "a heap's free blocks and lists do not agree";
 }

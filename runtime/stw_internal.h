@@ -158,7 +158,9 @@ static inline bool stwi_table_ensure(stw_table *t)
 
 /* ---- the heap (stw_heap.c) ---- */
 
-#define STW_SMALL_UNITS 2048u /* smaller free blocks have a list for each exact size */
+#define STW_SMALL_LOG2 11
+#define STW_SMALL_UNITS (1u << STW_SMALL_LOG2) /* smaller free blocks have a list for each exact size */
+#define STW_OCTAVES (32 - STW_SMALL_LOG2)      /* larger ones have 64 trees for each power of two */
 
 /* A piece of a heap's range, free or used. Block 0 is nobody. */
 typedef struct {
@@ -181,7 +183,9 @@ typedef struct {
     stw_block *blocks;
     uint32_t n_blocks, cap_blocks; /* records ever used; records there is room for */
     uint32_t spare, n_spare;       /* chain of unused records below n_blocks, its length */
-    uint32_t root;                 /* tree of free blocks of STW_SMALL_UNITS and more */
+    uint32_t octaves;              /* bit o: large[o] is not 0 */
+    uint64_t large[STW_OCTAVES];   /* bit k: root[o][k] is not 0 */
+    uint32_t root[STW_OCTAVES][64]; /* trees of free blocks of STW_SMALL_UNITS and more */
     uint64_t small_words;          /* bit w: small[w] is not 0 */
     uint64_t small[STW_SMALL_UNITS / 64];
     uint32_t head[STW_SMALL_UNITS]; /* first free block of exactly that many units */
@@ -420,13 +424,15 @@ uint32_t stwi_guest_sweep_locked(stw_allocator *a, const stw_plan_stream *s, uin
 #define STW_SWEEP_WORK 64u /* entries that a request pays for */
 /* First atom i with bounds[i] >= unit. */
 uint32_t stwi_atom_at(const stw_plan *p, uint64_t unit);
+/* The same, where bounds[atom] < unit, for an answer that is not far from it. */
+uint32_t stwi_atom_after(const stw_plan *p, uint32_t atom, uint64_t unit);
 
 /* The atoms that a live allocation in the arena covers. */
 static inline void stwi_arena_atoms(const stw_allocator *a, const stw_rec *r, uint32_t *begin, uint32_t *end)
 {
     if (r->ref & STW_GUEST) {
         *begin = r->ref & ~STW_GUEST;
-        *end = stwi_atom_at(&a->plan, (uint64_t)a->plan.bounds[*begin] + r->units);
+        *end = stwi_atom_after(&a->plan, *begin, (uint64_t)a->plan.bounds[*begin] + r->units);
     } else {
         *begin = a->slots[r->ref].atom_begin;
         *end = a->slots[r->ref].atom_end;

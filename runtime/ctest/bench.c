@@ -1,41 +1,191 @@
-/* bench.c: the price of a malloc + free pair, beside glibc's malloc + free of 64 bytes in the same
- * run. Every number is the least of many short rounds: what the code costs when nobody disturbs it.
- * Times say something about one machine; the ratios and the growth with holes are what to look at.
+/* bench.c: the price of a malloc + free pair on every path, beside glibc's and mimalloc's pair of 64
+ * bytes in the same run. A row is the median of short rounds of thread CPU time (of all threads
+ * together where there are several), so that what else runs on the machine counts little. Times say
+ * something about one machine; the ratios, the growth down a group of rows and the counts are what
+ * to look at. Memory is bare addresses: no row pays for pages.
  */
-#define _DEFAULT_SOURCE
+#define _GNU_SOURCE
 #include "check.h"
 #include "support.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { ROUNDS = 25, PAIRS = 50000, STEP = 1000, WINDOW = 64 };
+enum { ROUNDS = 15, ROUND_NS = 2000000, MOST = 100000, STEP = 1000, LAPS = 20, WINDOW = 64, THREADS = 4,
+       BIG_GRANULE = 2 << 20, GRANULE = 64 << 10 };
 
 static test_backend memory;
-static void *volatile sink;
-static double baseline;
+static double glibc_ns, mimalloc_ns; /* 0: not installed */
 
-static double now(void)
+static double clock_ns(clockid_t id)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(id, &t);
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-static void row(const char *what, double ns)
+static double cpu(void)
 {
-    printf("  %-52s %8.1f ns  %6.2f x\n", what, ns, ns / baseline);
+    return clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
-static stw_allocator *make(builder *b)
+static void group(const char *what)
+{
+    printf("\n%-50s %10s %10s %10s   %s\n", what, "ns a pair", "x glibc", "x mimalloc", "counts");
+}
+
+static void ratio(double ns, double of)
+{
+    if (of > 0)
+        printf(" %10.2f", ns / of);
+    else
+        printf(" %10s", "-");
+}
+
+/* One line of the table; the caller ends it, with counts. */
+static void row(const char *what, double ns)
+{
+    printf("  %-48s %10.1f", what, ns);
+    ratio(ns, glibc_ns);
+    ratio(ns, mimalloc_ns);
+    printf("   ");
+}
+
+static void bare_row(const char *what, double ns)
+{
+    row(what, ns);
+    puts("");
+}
+
+/* ---- rounds ---- */
+
+typedef void pairs_fn(void *ctx, size_t n);
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(double *v, size_t n)
+{
+    qsort(v, n, sizeof *v, by_value);
+    return v[n / 2];
+}
+
+/* Median ns of one of n pairs; a first round warms up and says how many fill a round. */
+static double measure(pairs_fn *pairs, void *ctx)
+{
+    double t = cpu(), times[ROUNDS];
+    pairs(ctx, STEP);
+    t = (cpu() - t) / STEP;
+    size_t n = t * MOST < ROUND_NS ? MOST : (size_t)(ROUND_NS / t) + 1;
+    for (int r = 0; r < ROUNDS; r++) {
+        t = cpu();
+        pairs(ctx, n);
+        times[r] = (cpu() - t) / (double)n;
+    }
+    return median(times, ROUNDS);
+}
+
+/* ---- glibc and mimalloc ---- */
+
+typedef struct {
+    void *(*get)(size_t);
+    void (*put)(void *);
+    void *live[WINDOW];
+} plain;
+
+static plain glibc = {malloc, free, {0}}, mimalloc;
+
+/* Looked for, never needed: local symbols, so nothing of this process is replaced. */
+static void find_mimalloc(void)
+{
+    void *lib = dlopen("libmimalloc.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (!lib)
+        lib = dlopen("libmimalloc.so", RTLD_NOW | RTLD_LOCAL);
+    void *get = lib ? dlsym(lib, "mi_malloc") : NULL, *put = lib ? dlsym(lib, "mi_free") : NULL;
+    if (get && put) { /* ISO C has no cast from an object's address to a function's */
+        memcpy(&mimalloc.get, &get, sizeof get);
+        memcpy(&mimalloc.put, &put, sizeof put);
+    }
+}
+
+static void plain_pairs(void *ctx, size_t n)
+{
+    const plain *p = ctx;
+    for (size_t i = 0; i < n; i++) {
+        void *volatile q = p->get(64);
+        p->put(q);
+    }
+}
+
+static void plain_window(void *ctx, size_t n)
+{
+    plain *p = ctx;
+    for (size_t i = 0; i < n; i++) {
+        p->put(p->live[i % WINDOW]);
+        p->live[i % WINDOW] = p->get(64);
+    }
+}
+
+static void plain_rows(void)
+{
+    find_mimalloc();
+    glibc_ns = measure(plain_pairs, &glibc);
+    mimalloc_ns = mimalloc.get ? measure(plain_pairs, &mimalloc) : 0;
+    group("other allocators, 64 bytes");
+    bare_row("glibc", glibc_ns);
+    bare_row("glibc, freed 64 requests later", measure(plain_window, &glibc));
+    if (!mimalloc.get) {
+        printf("  %-48s %10s %10s %10s   not installed\n", "mimalloc", "-", "-", "-");
+        return;
+    }
+    bare_row("mimalloc", mimalloc_ns);
+    bare_row("mimalloc, freed 64 requests later", measure(plain_window, &mimalloc));
+}
+
+/* ---- requests to us: a round trip of sizes, each freed `window` requests later ---- */
+
+typedef struct {
+    stw_allocator *a;
+    const size_t *sizes;
+    size_t n, at, window;
+    bool trim; /* the heap, before each round trip */
+    void *live[WINDOW];
+} load;
+
+static void load_pairs(void *ctx, size_t n)
+{
+    load *l = ctx;
+    size_t at = l->at;
+    if (l->window == 1)
+        for (size_t i = 0; i < n; i++) {
+            if (l->trim && at == 0)
+                stw_trim(l->a);
+            stw_free(l->a, stw_malloc(l->a, l->sizes[at], 0));
+            at = at + 1 == l->n ? 0 : at + 1;
+        }
+    else
+        for (size_t i = 0, w = 0; i < n; i++) {
+            stw_free(l->a, l->live[w]);
+            l->live[w] = stw_malloc(l->a, l->sizes[at], 0);
+            at = at + 1 == l->n ? 0 : at + 1;
+            w = w + 1 == l->window ? 0 : w + 1;
+        }
+    l->at = at;
+}
+
+static stw_allocator *make(builder *b, size_t granule)
 {
     char message[300];
     size_t n = 0;
     uint8_t *file = b ? builder_finish(b, &n) : NULL;
-    stw_backend backend = test_backend_make(&memory, true, 2 << 20);
-    stw_options o = {.heap_bytes = UINT64_C(64) << 30};
+    stw_backend backend = test_backend_make(&memory, true, granule);
+    stw_options o = {.heap_bytes = UINT64_C(1) << 40};
     stw_allocator *a;
     if (stw_create(&a, file, n, &o, &backend, message, sizeof message) != STW_OK) {
         puts(message);
@@ -45,72 +195,47 @@ static stw_allocator *make(builder *b)
     return a;
 }
 
-static double glibc_pair(void)
+static double share(uint64_t part, uint64_t whole)
 {
-    double best = 1e18;
-    for (int r = 0; r < ROUNDS; r++) {
-        double t = now();
-        for (int i = 0; i < PAIRS; i++) {
-            sink = malloc(64);
-            free(sink);
-        }
-        t = (now() - t) / PAIRS;
-        best = t < best ? t : best;
-    }
-    return best;
+    return whole ? 100 * (double)part / (double)whole : 0;
 }
 
-static double glibc_window(void)
+/* Measures a load; *s: what was counted meanwhile. What is still held is freed. */
+static double measure_load(load *l, stw_stats *s)
 {
-    void *live[WINDOW] = {0};
-    double best = 1e18;
-    for (int r = 0; r < ROUNDS; r++) {
-        double t = now();
-        for (int i = 0; i < PAIRS; i++) {
-            free(live[i % WINDOW]);
-            live[i % WINDOW] = malloc(64);
-        }
-        t = (now() - t) / PAIRS;
-        best = t < best ? t : best;
-    }
-    for (int i = 0; i < WINDOW; i++)
-        free(live[i]);
-    return best;
+    stw_stats s0;
+    stw_get_stats(l->a, &s0);
+    double ns = measure(load_pairs, l);
+    stw_get_stats(l->a, s);
+    s->requests -= s0.requests;
+    s->hits -= s0.hits;
+    s->slow -= s0.slow;
+    s->unknown -= s0.unknown;
+    s->guests -= s0.guests;
+    s->conflicts -= s0.conflicts;
+    s->too_large -= s0.too_large;
+    s->trims -= s0.trims;
+    s->returned_bytes -= s0.returned_bytes;
+    for (size_t i = 0; i < WINDOW; i++)
+        stw_free(l->a, l->live[i]);
+    return ns;
 }
 
-/* Pairs in sync with the plan of `holes_plan` or without a plan; window: freed that many requests later. */
-static double pairs(stw_allocator *a, const size_t *sizes, size_t n, size_t window)
+static void plan_row(const char *what, load *l)
 {
-    static void *live[WINDOW];
-    double best = 1e18;
-    size_t at = 0;
-    memset(live, 0, sizeof live);
-    for (int r = 0; r < ROUNDS; r++) {
-        double t = now();
-        if (window == 1)
-            for (int i = 0; i < PAIRS; i++) {
-                sink = stw_malloc(a, sizes[at], 0);
-                stw_free(a, sink);
-                at = at + 1 == n ? 0 : at + 1;
-            }
-        else
-            for (size_t i = 0; i < PAIRS; i++) {
-                stw_free(a, live[i % window]);
-                live[i % window] = stw_malloc(a, sizes[at], 0);
-                at = at + 1 == n ? 0 : at + 1;
-            }
-        t = (now() - t) / PAIRS;
-        best = t < best ? t : best;
-    }
-    for (size_t i = 0; window > 1 && i < window; i++)
-        stw_free(a, live[i]);
-    return best;
+    stw_stats s;
+    double ns = measure_load(l, &s);
+    row(what, ns);
+    printf("%.1f %% hits, %.1f %% slow, %.1f %% heap\n", share(s.hits, s.requests), share(s.slow, s.requests),
+           share(s.unknown + s.conflicts + s.too_large, s.requests));
 }
 
-static size_t sizes[STEP];
+/* ---- planned requests ---- */
+
+static size_t sizes[STEP * LAPS * 2];
 
 /* An arena with `holes` one-unit holes between live blocks, made by the prologue, and a step of
- * STEP entries: every other goes into a hole, the others above them. */
+ * STEP entries: every other goes into a hole, the others above them. Their sizes go to `sizes`. */
 static stw_allocator *holes_plan(uint32_t holes)
 {
     builder b = {0};
@@ -126,7 +251,7 @@ static stw_allocator *holes_plan(uint32_t holes)
         builder_entry(&b, builder_planned(&b, 0, offset, units), 1);
         sizes[i] = units * 512;
     }
-    stw_allocator *a = make(&b);
+    stw_allocator *a = make(&b, BIG_GRANULE);
     void **live = calloc(2 * holes + 1, sizeof *live);
     for (i = 0; live && i < 2 * holes; i++)
         live[i] = stw_malloc(a, 512, 0);
@@ -136,162 +261,296 @@ static stw_allocator *holes_plan(uint32_t holes)
     return a;
 }
 
-/* A heap with `holes` holes of 1 to 4096 units between live blocks. */
-static stw_allocator *holes_heap(uint32_t holes)
+/* LAPS steps of holes_plan with one request in `every` too many or missing; returns their number. */
+static size_t diverge(uint64_t every)
 {
-    stw_allocator *a = make(NULL);
-    uint64_t seed = 1;
-    void **live = calloc(2 * holes, sizeof *live);
-    for (uint32_t i = 0; live && i < 2 * holes; i++)
-        live[i] = stw_malloc(a, i % 2 ? (1 + check_random(&seed) % 4096) * 512 : 512, 0);
-    for (uint32_t i = 1; live && i < 2 * holes; i += 2)
-        stw_free(a, live[i]);
+    static size_t step[STEP];
+    uint64_t seed = 3;
+    size_t n = 0;
+    memcpy(step, sizes, sizeof step);
+    for (size_t lap = 0; lap < LAPS; lap++)
+        for (size_t i = 0; i < STEP; i++) {
+            uint64_t r = check_random(&seed);
+            if (r % every == 0 && r >> 63)
+                continue;
+            sizes[n++] = step[i];
+            if (r % every == 0)
+                sizes[n++] = (1000 + (r >> 32) % 100) * 512;
+        }
+    return n;
+}
+
+static void plan_rows(void)
+{
+    static const uint32_t holes[] = {10, 10000, 100000};
+    char what[100];
+    group("planned requests, in order");
+    stw_allocator *a = holes_plan(0);
+    plan_row("in sync", &(load){.a = a, .sizes = sizes, .n = STEP, .window = 1});
+    stw_destroy(a);
+    a = holes_plan(0);
+    plan_row("in sync, freed 40 requests later", &(load){.a = a, .sizes = sizes, .n = STEP, .window = 40});
+    stw_destroy(a);
+    for (int i = 0; i < 3; i++) {
+        a = holes_plan(holes[i]);
+        snprintf(what, sizeof what, "in sync, %u holes in the arena", holes[i]);
+        plan_row(what, &(load){.a = a, .sizes = sizes, .n = STEP, .window = 1});
+        stw_destroy(a);
+    }
+    group("planned requests, some too many or missing");
+    for (uint64_t every = 1000; every >= 100; every /= 10)
+        for (size_t window = 1; window <= 40; window += 39) {
+            a = holes_plan(0);
+            size_t n = diverge(every);
+            snprintf(what, sizeof what, "%g %%%s", 100.0 / (double)every, window == 1 ? "" : ", freed 40 requests later");
+            plan_row(what, &(load){.a = a, .sizes = sizes, .n = n, .window = window});
+            stw_destroy(a);
+        }
+}
+
+/* ---- dynamic requests ---- */
+
+/* An arena of `atoms` atoms of 4 to 40 units, an even number, every one under a guest, and a loop of
+ * dynamic requests of 1 to 39, an odd one: no run is what a request would like best. Then all but `guests` of them are freed, evenly. */
+static stw_allocator *guests_plan(uint32_t atoms, uint32_t guests)
+{
+    static const uint32_t needs[] = {1, 0, 0}; /* one list, empty */
+    builder b = {.extra_kind = STW_SECTION_NEEDS, .extra_flags = STW_SECTION_OPTIONAL, .extra_text = needs,
+                 .extra_bytes = sizeof needs};
+    uint64_t seed = 5;
+    uint32_t *units = calloc(atoms, sizeof *units), end = 0;
+    void **live = calloc(atoms, sizeof *live);
+    if (!units || !live)
+        exit(1);
+    for (uint32_t i = 0; i < atoms; i++)
+        end += units[i] = 4 + 2 * (uint32_t)(check_random(&seed) % 19);
+    builder_stream(&b, 0, 0, end);
+    uint32_t d = builder_dynamic(&b, 0, 1, 40);
+    b.slots[d].aux = 1;
+    for (uint32_t i = 0, at = 0; i < atoms; at += units[i++]) {
+        builder_planned(&b, 0, at, units[i]);
+        builder_entry(&b, d, STW_ENTRY_LIFE_MAX);
+    }
+    b.loop_start = atoms;
+    for (uint32_t i = 0; i < STEP; i++) {
+        builder_entry(&b, d, 1);
+        sizes[i] = (1 + 2 * (check_random(&seed) % 20)) * 512;
+    }
+    stw_allocator *a = make(&b, BIG_GRANULE);
+    for (uint32_t i = 0; i < atoms; i++)
+        live[i] = stw_malloc(a, units[i] * 512, 0);
+    for (uint64_t i = 0; i < atoms; i++)
+        if (i * guests / atoms == (i + 1) * guests / atoms)
+            stw_free(a, live[i]);
+    free(units);
     free(live);
     return a;
 }
 
-static void holes_table(void)
+static void guests_row(uint32_t atoms, uint32_t guests)
 {
-    static const uint32_t holes[] = {10, 1000, 100000};
     char what[100];
-    double plan[3], heap[3];
+    stw_allocator *a = guests_plan(atoms, guests);
     stw_stats s;
-    for (int i = 0; i < 3; i++) {
-        stw_allocator *a = holes_plan(holes[i]);
-        plan[i] = pairs(a, sizes, STEP, 1);
-        snprintf(what, sizeof what, "planned, in sync, %u holes", holes[i]);
-        row(what, plan[i]);
-        stw_get_stats(a, &s);
-        if (s.hits != s.requests || s.slow != 0)
-            puts("  BUG: not in sync");
-        stw_destroy(a);
-    }
-    for (int i = 0; i < 3; i++) {
-        stw_allocator *a = holes_heap(holes[i]);
-        uint64_t seed = 2;
-        for (int k = 0; k < STEP; k++)
-            sizes[k] = (1 + check_random(&seed) % (k % 2 ? 40 : 5000)) * 512;
-        heap[i] = pairs(a, sizes, STEP, 1);
-        snprintf(what, sizeof what, "heap alone, mixed sizes, %u holes", holes[i]);
-        row(what, heap[i]);
-        stw_destroy(a);
-    }
-    printf("  growth from 10 to 100,000 holes: planned %.2f x, heap %.2f x\n", plan[2] / plan[0], heap[2] / heap[0]);
-}
-
-/* One request too many at the start of each step: what the matcher's slow path costs. */
-static void slow_row(void)
-{
-    stw_allocator *a = holes_plan(10);
-    stw_stats s0, s1;
-    double best = 1e18;
-    stw_get_stats(a, &s0);
-    for (int r = 0; r < ROUNDS; r++) {
-        double t = now();
-        for (int step = 0; step < 10; step++) {
-            stw_free(a, stw_malloc(a, 999 * 512, 0));
-            for (int i = 0; i < STEP; i++)
-                stw_free(a, stw_malloc(a, sizes[i], 0));
-        }
-        t = (now() - t) / (10 * (STEP + 1));
-        best = t < best ? t : best;
-    }
-    stw_get_stats(a, &s1);
-    row("planned, one extra request in 1,000", best);
-    printf("  (of those %.1f %% hits, %.1f %% by the slow path)\n",
-           100 * (double)(s1.hits - s0.hits) / (double)(s1.requests - s0.requests),
-           100 * (double)(s1.slow - s0.slow) / (double)(s1.requests - s0.requests));
+    double ns = measure_load(&(load){.a = a, .sizes = sizes, .n = STEP, .window = 1}, &s);
+    snprintf(what, sizeof what, "%u guests live, %u atoms, %u runs idle", guests, atoms, guests < atoms - guests ? guests : atoms - guests);
+    row(what, ns);
+    printf("%.1f %% guests\n", share(s.guests, s.requests));
     stw_destroy(a);
 }
 
+static void dynamic_rows(void)
+{
+    group("dynamic requests in idle space of the arena");
+    for (uint32_t guests = 10; guests <= 10000; guests *= guests < 1000 ? 100 : 10)
+        guests_row(2 * guests, guests);
+    guests_row(1010, 1000);
+    guests_row(10010, 10000);
+    guests_row(30010, 30000);
+    guests_row(30000, 10);
+}
+
+/* ---- the heap alone ---- */
+
+/* A heap with `holes` holes between live blocks of 1 unit; small: all below 1 MiB. */
+static stw_allocator *holes_heap(uint32_t holes, bool small, size_t granule)
+{
+    stw_allocator *a = make(NULL, granule);
+    uint64_t seed = 1;
+    void **live = calloc(2 * holes, sizeof *live);
+    for (uint32_t i = 0; live && i < 2 * holes; i++) {
+        uint64_t r = check_random(&seed);
+        live[i] = stw_malloc(a, i % 2 == 0 ? 512 : small ? (1 + r % 2000) * 512 : (2048 + r % 10000) * 512, 0);
+    }
+    for (uint32_t i = 1; live && i < 2 * holes; i += 2)
+        stw_free(a, live[i]);
+    free(live);
+    for (int i = 0; i < STEP; i++) {
+        uint64_t r = check_random(&seed);
+        sizes[i] = small ? (1 + r % 2000) * 512 : (2048 + r % 10000) * 512;
+    }
+    return a;
+}
+
+static void heap_row(const char *what, stw_allocator *a, size_t n, size_t window)
+{
+    stw_stats s;
+    bare_row(what, measure_load(&(load){.a = a, .sizes = sizes, .n = n, .window = window}, &s));
+}
+
+static void heap_rows(void)
+{
+    static const uint32_t holes[] = {10, 10000, 100000};
+    static const char *const range[] = {"1 to 6 MiB", "0.5 KiB to 1 MiB"};
+    char what[100];
+    stw_allocator *a = make(NULL, BIG_GRANULE);
+    group("the heap alone");
+    sizes[0] = 64;
+    heap_row("64 bytes", a, 1, 1);
+    heap_row("64 bytes, freed 64 requests later", a, 1, WINDOW);
+    stw_destroy(a);
+    for (int small = 1; small >= 0; small--)
+        for (int i = 0; i < 3; i++) {
+            a = holes_heap(holes[i], small, BIG_GRANULE);
+            snprintf(what, sizeof what, "%s, %u holes", range[small], holes[i]);
+            heap_row(what, a, STEP, 1);
+            stw_destroy(a);
+        }
+    group("the heap after a trim: 10,000 holes, granules of 64 KiB");
+    for (int small = 1; small >= 0; small--) {
+        a = holes_heap(10000, small, GRANULE);
+        stw_stats s;
+        stw_get_stats(a, &s);
+        uint64_t reserved = s.reserved_bytes;
+        double t = cpu();
+        uint64_t bytes = stw_trim(a);
+        t = cpu() - t;
+        row(range[small], measure_load(&(load){.a = a, .sizes = sizes, .n = STEP, .window = 1}, &s));
+        printf("%.1f %% given back, in %.2f ms\n", share(bytes, reserved), t / 1e6);
+        snprintf(what, sizeof what, "%s, and one before every 1,000 pairs", range[small]);
+        row(what, measure_load(&(load){.a = a, .sizes = sizes, .n = STEP, .window = 1, .trim = true}, &s));
+        printf("%.0f granules a trim\n", s.trims ? (double)s.returned_bytes / (double)s.trims / GRANULE : 0);
+        stw_destroy(a);
+    }
+}
+
+/* ---- threads ---- */
+
 typedef struct {
-    stw_allocator *a; /* NULL: glibc */
+    stw_allocator *a; /* NULL: `other` */
+    const plain *other;
     uint64_t stream;
     pthread_t thread;
-    int pairs;
+    pthread_barrier_t *start; /* NULL: at once */
+    size_t pairs;
+    double ns; /* of its CPU time */
 } worker;
 
 static void *work(void *arg)
 {
-    const worker *w = arg;
-    for (int i = 0; i < w->pairs; i++) {
-        void *volatile p = w->a ? stw_malloc(w->a, 4096, w->stream) : malloc(64);
+    worker *w = arg;
+    if (w->start)
+        pthread_barrier_wait(w->start);
+    double t = cpu();
+    for (size_t i = 0; i < w->pairs; i++) {
+        void *volatile p = w->a ? stw_malloc(w->a, 4096, w->stream) : w->other->get(64);
         if (w->a)
             stw_free(w->a, p);
         else
-            free(p);
+            w->other->put(p);
     }
+    w->ns = cpu() - t;
     return NULL;
 }
 
-/* ns for a pair of one thread while n of them work, streams apart. */
-static double threads(stw_allocator *a, int n)
+/* What any allocator with one lock costs. */
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+static void *locked_malloc(size_t bytes)
 {
-    double best = 1e18;
-    for (int r = 0; r < 3; r++) {
-        worker w[4];
-        double t = now();
-        for (int i = 0; i < n; i++) {
-            w[i] = (worker){a, (uint64_t)i, 0, 20 * PAIRS};
-            pthread_create(&w[i].thread, NULL, work, &w[i]);
+    pthread_mutex_lock(&mutex);
+    void *p = malloc(bytes);
+    pthread_mutex_unlock(&mutex);
+    return p;
+}
+
+static void locked_free(void *p)
+{
+    pthread_mutex_lock(&mutex);
+    free(p);
+    pthread_mutex_unlock(&mutex);
+}
+
+/* n threads at once on one allocator: on a stream each, or all on one. CPU time of a pair, and how
+ * long it took on the clock, all threads together. */
+static void threads_row(const char *what, stw_allocator *a, const plain *other, size_t n, bool apart)
+{
+    enum { RUNS = 9, PAIRS = 4 * MOST };
+    double runs[RUNS], wall[RUNS];
+    for (int r = 0; r < RUNS; r++) {
+        worker w[THREADS];
+        pthread_barrier_t start;
+        pthread_barrier_init(&start, NULL, (unsigned)n);
+        double t = clock_ns(CLOCK_MONOTONIC);
+        for (size_t i = 0; i < n; i++) {
+            w[i] = (worker){a, other, apart ? i : 0, 0, &start, PAIRS / n, 0};
+            if (pthread_create(&w[i].thread, NULL, work, &w[i]) != 0)
+                exit(1);
         }
-        for (int i = 0; i < n; i++)
+        runs[r] = 0;
+        for (size_t i = 0; i < n; i++) {
             pthread_join(w[i].thread, NULL);
-        t = (now() - t) / (20 * PAIRS) / n;
-        best = t < best ? t : best;
+            runs[r] += w[i].ns / PAIRS;
+        }
+        pthread_barrier_destroy(&start);
+        wall[r] = (clock_ns(CLOCK_MONOTONIC) - t) / PAIRS;
     }
-    return best;
+    row(what, median(runs, RUNS));
+    printf("%.1f to %.1f; on the clock %.1f\n", runs[0], runs[RUNS - 1], median(wall, RUNS));
 }
 
 /* Main and another thread in turns of 10,000 pairs, as forward and backward passes are. */
 static double turns(stw_allocator *a)
 {
-    enum { TURNS = 40, TURN = 10000 };
-    double best = 1e18;
-    for (int r = 0; r < 5; r++) {
-        double t = now();
+    enum { RUNS = 5, TURNS = 20, TURN = 10000 };
+    double runs[RUNS];
+    for (int r = 0; r < RUNS; r++) {
+        runs[r] = 0;
         for (int i = 0; i < TURNS; i++) {
-            worker w = {a, 0, 0, TURN};
+            worker w = {a, NULL, 0, 0, NULL, TURN, 0};
             if (i % 2)
                 work(&w);
             else if (pthread_create(&w.thread, NULL, work, &w) == 0)
                 pthread_join(w.thread, NULL);
+            runs[r] += w.ns / (TURNS * TURN);
         }
-        t = (now() - t) / (TURNS * TURN);
-        best = t < best ? t : best;
     }
-    return best;
+    return median(runs, RUNS);
+}
+
+static void thread_rows(void)
+{
+    stw_allocator *a = make(NULL, BIG_GRANULE);
+    group("threads on one allocator; 4,096 bytes, others 64");
+    threads_row("glibc, 1 thread beside the main one", NULL, &glibc, 1, false);
+    threads_row("heap, 1 thread beside the main one", a, NULL, 1, false);
+    bare_row("heap, 2 threads in turns of 10,000 pairs", turns(a));
+    threads_row("glibc, 4 threads", NULL, &glibc, THREADS, false);
+    if (mimalloc.get)
+        threads_row("mimalloc, 4 threads", NULL, &mimalloc, THREADS, false);
+    threads_row("glibc under one mutex, 4 threads", NULL, &(plain){.get = locked_malloc, .put = locked_free}, THREADS, false);
+    threads_row("heap, 4 threads, a stream each", a, NULL, THREADS, true);
+    threads_row("heap, 4 threads, one stream", a, NULL, THREADS, false);
+    stw_destroy(a);
 }
 
 int main(void)
 {
-    baseline = glibc_pair();
-    printf("malloc + free, least of %d rounds of %d pairs\n", ROUNDS, PAIRS);
-    row("glibc, 64 bytes", baseline);
-    row("glibc, 64 bytes, freed 64 requests later", glibc_window());
-    stw_allocator *a = holes_plan(0);
-    row("planned, in sync", pairs(a, sizes, STEP, 1));
-    stw_destroy(a);
-    a = holes_plan(0);
-    row("planned, in sync, freed 40 requests later", pairs(a, sizes, STEP, 40));
-    stw_stats s;
-    stw_get_stats(a, &s);
-    if (s.hits != s.requests)
-        puts("  BUG: not in sync");
-    stw_destroy(a);
-    a = make(NULL);
-    const size_t one = 64;
-    row("heap alone, 64 bytes", pairs(a, &one, 1, 1));
-    row("heap alone, 64 bytes, freed 64 requests later", pairs(a, &one, 1, WINDOW));
-    stw_destroy(a);
-    holes_table();
-    slow_row();
-    a = make(NULL);
-    row("glibc, 1 thread beside the main one", threads(NULL, 1));
-    row("heap, 1 thread beside the main one", threads(a, 1));
-    row("heap, 2 threads in turns of 10,000 pairs", turns(a));
-    row("glibc, 4 threads, per pair overall", threads(NULL, 4));
-    row("heap, 4 threads, per pair overall", threads(a, 4));
-    stw_destroy(a);
+    printf("ns for malloc + free: thread CPU time, median of %d rounds\n", ROUNDS);
+    plain_rows();
+    plan_rows();
+    dynamic_rows();
+    heap_rows();
+    thread_rows();
     return 0;
 }
