@@ -9,6 +9,7 @@ BIN       := bin/stweaver
 FUZZTIME  ?= 50000x
 DATA      ?= ../shared/data
 TABLE     ?= plans
+ONLY      ?=
 STATICCHECK_VERSION := v0.8.2
 
 # go-nvml wraps functions that NVIDIA has deprecated.
@@ -83,7 +84,7 @@ determinism: build ## two processes, different GOMAXPROCS: the same plan bytes
 	  cmp $(BUILD)/one.plan $(BUILD)/many.plan || exit 1; done; echo "determinism: ok"
 
 survey: build ## one row for every profile under DATA; TABLE: plans, efforts, periodic, packers, unseen
-	$(GO) run ./internal/survey -data $(DATA) -table $(TABLE)
+	$(GO) run ./internal/survey -data $(DATA) -table $(TABLE) -only "$(ONLY)"
 
 clean: ## remove what was built
 	rm -rf $(BUILD) bin
