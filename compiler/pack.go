@@ -79,15 +79,16 @@ func (c *Compiled) runPack(ctx context.Context) error {
 // searching returns a context that ends with ctx, and when the user has had enough.
 func (c *Compiled) searching(ctx context.Context) (context.Context, context.CancelFunc) {
 	search, cancel := context.WithCancel(ctx)
+	stop := c.options.Stop
 	select {
-	case <-c.options.Stop:
+	case <-stop:
 		cancel()
 	default:
 	}
-	if c.options.Stop != nil {
+	if stop != nil {
 		go func() {
 			select {
-			case <-c.options.Stop:
+			case <-stop:
 				cancel()
 			case <-search.Done():
 			}
