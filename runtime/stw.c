@@ -127,7 +127,7 @@ stw_status stw_create(stw_allocator **out, const void *plan, size_t plan_bytes, 
         drop(a);
         return say(err, err_bytes, STW_E_MEMORY, trouble);
     }
-    stwi_match_init(&a->match, a->plan.n_entries, a->plan.loop_start);
+    stwi_match_init(&a->match, &a->plan);
     stwi_fork_add(a);
     if (err && err_bytes)
         err[0] = 0;
@@ -186,7 +186,12 @@ static void record_locked(stw_allocator *a, void *p, uint64_t units, uint32_t re
                           uint32_t vote)
 {
     stw_rec *r = stwi_table_find(&a->live, (uintptr_t)p);
-    *r = (stw_rec){(uintptr_t)p, (uint32_t)units, ref, s->index & 0x7fffffff, planned, vote};
+    stw_matcher *m = &a->match;
+    uint32_t e = m->answer;
+    bool inner = e != STW_NO_ENTRY && stwi_inner(m, e, a->entries[e].life_nf);
+    m->looped |= e != STW_NO_ENTRY && e >= m->wrap;
+    m->inner += inner;
+    *r = (stw_rec){(uintptr_t)p, (uint32_t)units, ref, s->index & 0x3fffffff, inner, planned, vote};
     a->live.count++;
     a->stats.live_bytes += units << STW_UNIT_SHIFT;
     if (a->stats.live_bytes > a->stats.peak_live_bytes)
@@ -263,6 +268,7 @@ static inline void *malloc_locked(stw_allocator *a, uint64_t units, uint64_t han
     uint32_t entry = STW_NO_ENTRY;
     if (s && s->plan >= 0)
         entry = stwi_match_locked(a, units, (uint16_t)s->plan);
+    a->match.answer = entry;
     if (!s || !stwi_table_ensure(&a->live)) {
         a->stats.failed++;
         stwi_say_failed_locked(a, s, units);
@@ -326,6 +332,7 @@ int stw_free(stw_allocator *a, void *p)
         a->stats.bad_free++;
     } else {
         uint64_t bytes = (uint64_t)r->units << STW_UNIT_SHIFT;
+        a->match.inner -= r->inner;
         stwi_match_freed(&a->match, r->vote);
         if (r->planned) {
             uint32_t begin, end;

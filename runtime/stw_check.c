@@ -36,6 +36,7 @@ typedef struct {
     uint64_t n, units;           /* live allocations */
     uint64_t heap_n, heap_units; /* those in heaps */
     uint64_t atoms;              /* covered by the planned ones */
+    uint64_t inner;              /* of loop entries that die within their iteration */
 } census;
 
 static const char *check_table(const stw_table *t)
@@ -59,6 +60,7 @@ static const char *check_records(const stw_allocator *a, uint64_t *seen, census 
             continue;
         c->n++;
         c->units += r->units;
+        c->inner += r->inner;
         if (r->stream >= a->n_streams)
             return "a live allocation has no stream";
         const stw_stream *s = &a->streams[r->stream];
@@ -140,6 +142,9 @@ static int check_locked(const stw_allocator *a, uint64_t *seen, const char **sen
         return 9;
     if ((*sentence = stwi_match_check(&a->match)) != NULL)
         return 10;
+    *sentence = "the matcher's count of what is alive of the iteration is wrong";
+    if (a->match.inner != c.inner)
+        return 11;
     *sentence = "";
     return 0;
 }

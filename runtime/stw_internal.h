@@ -106,7 +106,8 @@ typedef struct {
     uint64_t key;
     uint32_t units;  /* 0: this cell is empty */
     uint32_t ref;    /* planned: slot, or STW_GUEST + first atom; heap: block; of a stream: its index */
-    uint32_t stream : 31; /* index in a->streams */
+    uint32_t stream : 30; /* index in a->streams */
+    uint32_t inner : 1;   /* of a loop entry that dies within its iteration */
     uint32_t planned : 1; /* 1: in the arena */
     uint32_t vote;   /* of a request that matched a firm entry: the position at which it is freed; else STW_NO_ENTRY */
 } stw_rec;
@@ -268,6 +269,8 @@ enum { STW_SYNC, STW_LOST, STW_SEARCH };
 #define STW_VOTE_AGAINST (-1500)
 #define STW_VOUCHES (-1000) /* a match with an own score of that says that the position is right */
 #define STW_RESIZED_TRUSTED 8u /* resized requests in a row after which a smaller one gets the slot */
+#define STW_ANCHOR_WITHIN 64u /* entries from the loop's start that may be the anchor */
+#define STW_ANCHOR_UNITS (4096 >> STW_UNIT_SHIFT) /* it is larger */
 #define STW_SURE_SCORE 1000 /* a score above it is taken without looking further */
 
 typedef struct {
@@ -284,6 +287,10 @@ typedef struct {
     uint32_t steady;  /* sync: columns in a row that confirmed the best hypothesis */
     uint32_t columns; /* search: columns so far */
     uint32_t run;     /* search: of those, the last ones in a row reached by a good match */
+    uint32_t anchor;  /* the loop's first entry that is easy to tell; STW_NO_ENTRY: none */
+    uint32_t answer;  /* entry of the request under way; STW_NO_ENTRY: none */
+    bool looped;      /* an entry of the loop has been asked for */
+    uint64_t inner;   /* live requests of loop entries that die within their iteration */
     uint64_t search_began; /* number of the request with which the last search began; 0: none */
     int32_t stay[STW_PATH]; /* score of each path index, thousandths; STW_NONE_SCORE: dropped */
     int32_t *all;     /* search: the same for every entry, n + 1 of them */
@@ -365,6 +372,13 @@ static inline uint32_t stwi_vote(const stw_matcher *m, uint32_t p, uint32_t life
     return at < m->n ? at : m->wrap + (at - m->n) % (m->n - m->wrap);
 }
 
+/* Whether the request of entry p is dead when its iteration is over. */
+static inline bool stwi_inner(const stw_matcher *m, uint32_t p, uint32_t life_nf)
+{
+    uint32_t life = life_nf & STW_ENTRY_LIFE_MAX;
+    return p >= m->wrap && life < STW_ENTRY_LIFE_MAX && p + life <= m->n;
+}
+
 static inline void stwi_match_freed(stw_matcher *m, uint32_t vote)
 {
     m->nf += m->nf < 3;
@@ -389,7 +403,7 @@ static inline void stwi_match_freed(stw_matcher *m, uint32_t vote)
  * has entries. */
 uint32_t stwi_match_slow_locked(stw_allocator *a, uint64_t units, uint16_t stream);
 void stwi_match_mark_locked(stw_allocator *a, uint32_t kind, int64_t value, uint64_t name);
-void stwi_match_init(stw_matcher *m, uint32_t n, uint32_t loop_start);
+void stwi_match_init(stw_matcher *m, const stw_plan *p);
 uint32_t stwi_match_position(const stw_matcher *m); /* entry expected next; n: lost */
 const char *stwi_match_check(const stw_matcher *m);
 

@@ -219,10 +219,28 @@ static void may_search(stw_allocator *a)
         m->all[i] = 0;
 }
 
+/* An iteration begins anew: nothing of the last one is alive, and this is what one begins with. After
+ * an exception, an evaluation, another model's step. */
+static bool begins_anew(const stw_allocator *a, uint64_t units, uint16_t stream)
+{
+    const stw_matcher *m = &a->match;
+    if (!m->looped || m->inner > 0 || m->anchor == STW_NO_ENTRY)
+        return false;
+    const stw_slot *s = &a->slots[a->entries[m->anchor].slot];
+    return s->stream == stream && s->hi == units;
+}
+
 uint32_t stwi_match_slow_locked(stw_allocator *a, uint64_t units, uint16_t stream)
 {
     stw_matcher *m = &a->match;
     uint32_t answer = STW_NO_ENTRY;
+    if (begins_anew(a, units, stream)) {
+        answer = m->anchor;
+        a->stats.resyncs += m->mode != STW_SYNC || path_position(m, m->best) != answer;
+        set_single(m, stwi_succ(m, answer));
+        m->nf = m->n_votes = 0;
+        return answer;
+    }
     if (m->mode == STW_LOST)
         may_search(a);
     if (m->mode == STW_SYNC)
@@ -278,11 +296,17 @@ void stwi_match_mark_locked(stw_allocator *a, uint32_t kind, int64_t value, uint
     set_single(m, e);
 }
 
-void stwi_match_init(stw_matcher *m, uint32_t n, uint32_t loop_start)
+void stwi_match_init(stw_matcher *m, const stw_plan *p)
 {
-    m->n = n;
-    m->wrap = loop_start < n ? loop_start : 0;
+    m->n = p->n_entries;
+    m->wrap = p->loop_start < m->n ? p->loop_start : 0;
     m->nf = m->n_votes = 0;
+    m->anchor = STW_NO_ENTRY;
+    for (uint32_t i = m->wrap; i < m->n && i < m->wrap + STW_ANCHOR_WITHIN && m->anchor == STW_NO_ENTRY; i++) {
+        const stw_slot *s = &p->slots[p->entries[i].slot];
+        if ((s->flags & (STW_SLOT_PLANNED | STW_SLOT_OPTIONAL)) == STW_SLOT_PLANNED && s->hi > STW_ANCHOR_UNITS)
+            m->anchor = i;
+    }
     set_single(m, 0);
 }
 

@@ -90,9 +90,10 @@ type Stats struct {
 
 // live is one block that is handed out.
 type live struct {
-	size uint64 // bytes, rounded
-	span uint64 // bytes occupied in the space: the slot's where that is larger
-	vote int    // position its free names, -1 for none
+	size  uint64 // bytes, rounded
+	span  uint64 // bytes occupied in the space: the slot's where that is larger
+	vote  int    // position its free names, -1 for none
+	inner bool
 }
 
 // Allocator is one modelled allocator.
@@ -234,7 +235,7 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 			if r, ok := a.occupied.idle(a.plan.Streams[slot.Stream], slot.List, z); ok {
 				a.occupied.take(r)
 				a.stats.Guests++
-				return a.hand(Addr{0, r.begin}, live{z, r.end - r.begin, vote}, Dynamic), true
+				return a.hand(Addr{0, r.begin}, live{size: z, span: r.end - r.begin, vote: vote}, Dynamic), true
 			}
 		case z > end-begin:
 			class = TooLarge
@@ -244,14 +245,14 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 			class = Conflict
 		default:
 			a.occupied.take(interval{begin, end})
-			return a.hand(Addr{0, begin}, live{z, end - begin, vote}, Hit), true
+			return a.hand(Addr{0, begin}, live{size: z, span: end - begin, vote: vote}, Hit), true
 		}
 	}
 	if s := a.planStream(stream); s >= 0 && class != Dynamic && a.commits(stream, z) {
 		if r, ok := a.sweep(a.plan.Streams[s], entry, z); ok {
 			a.occupied.take(r)
 			a.stats.Guests++
-			return a.hand(Addr{0, r.begin}, live{z, r.end - r.begin, vote}, class), true
+			return a.hand(Addr{0, r.begin}, live{size: z, span: r.end - r.begin, vote: vote}, class), true
 		}
 	}
 	h := a.heapOf(stream)
@@ -260,7 +261,7 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 		a.stats.Failed++
 		return Addr{}, false
 	}
-	return a.hand(Addr{h.space, off * Unit}, live{z, z, vote}, class), true
+	return a.hand(Addr{h.space, off * Unit}, live{size: z, span: z, vote: vote}, class), true
 }
 
 // hand counts a block that is handed out.
@@ -277,6 +278,14 @@ func (a *Allocator) hand(at Addr, b live, class Class) Addr {
 		s.Dynamic++
 	default:
 		s.Unknown++
+	}
+	if e := a.last.Entry; e >= 0 {
+		if e >= a.match.loop {
+			a.match.looped = true
+		}
+		if b.inner = a.match.isInner(e); b.inner {
+			a.match.inner++
+		}
 	}
 	a.live[at] = b
 	a.last.Class = class
@@ -420,6 +429,9 @@ func (a *Allocator) Free(at Addr) bool {
 	s := &a.stats
 	s.Frees++
 	s.LiveBytes -= b.size
+	if b.inner {
+		a.match.inner--
+	}
 	a.match.freed(b.vote)
 	if at.Space == 0 {
 		a.occupied.drop(interval{at.Offset, at.Offset + b.span})

@@ -100,6 +100,9 @@ type matcher struct {
 	columns int    // of this search
 	streak  int    // of its columns whose best was a match
 	nf      int    // successful frees since the last request, at most 3
+	anchor  int    // the loop's first entry that is easy to tell, -1 for none
+	inner   int    // live requests of loop entries that die within their iteration
+	looped  bool   // a loop entry has been the answer
 	votes   []int  // positions that those frees name, the last maxVotes of them
 
 	stay []int64 // score before the request, by path index; kept between columns of a search
@@ -118,6 +121,7 @@ func newMatcher(p *Plan) *matcher {
 		m.loop = int(p.LoopStart)
 	}
 	m.hyps = []hypothesis{{0, 0}}
+	m.anchor = m.findAnchor()
 	m.phases = make(map[uint64]map[int]bool)
 	for _, k := range p.Marks {
 		if k.Kind == MarkPhase {
@@ -241,6 +245,40 @@ func (m *matcher) freed(vote int) {
 	}
 }
 
+// findAnchor returns the loop's first planned entry of more than anchorSize bytes that is always
+// there, among the first anchorWithin; -1 for none.
+func (m *matcher) findAnchor() int {
+	for pos := m.loop; pos < min(m.n, m.loop+anchorWithin); pos++ {
+		s := m.plan.Slots[m.plan.Entries[pos].Slot]
+		if begin, end := s.span(); s.Flags&Planned != 0 && s.Flags&Optional == 0 && end-begin > anchorSize {
+			return pos
+		}
+	}
+	return -1
+}
+
+const (
+	anchorSize   = 4096
+	anchorWithin = 64
+)
+
+// isInner reports whether the request of entry pos is dead when its iteration is over.
+func (m *matcher) isInner(pos int) bool {
+	life := int64(m.plan.Entries[pos].Life)
+	return pos >= m.loop && life < MaxLife && int64(pos)+life <= int64(m.n)
+}
+
+// anew reports whether a request that is not what was expected begins an iteration: nothing of the
+// last one is alive, and it is what an iteration begins with.
+func (m *matcher) anew(z int64, stream int) bool {
+	if !m.looped || m.inner > 0 || m.anchor < 0 {
+		return false
+	}
+	s := m.plan.Slots[m.plan.Entries[m.anchor].Slot]
+	begin, end := s.span()
+	return int(s.Stream) == stream && int64(end-begin) == z
+}
+
 func (m *matcher) step(z int64, stream int) int {
 	if m.mode == inSync {
 		if len(m.hyps) == 1 {
@@ -251,8 +289,14 @@ func (m *matcher) step(z int64, stream int) int {
 				return pos
 			}
 		}
+		if m.anew(z, stream) {
+			return m.begin()
+		}
 		m.slow++
 		return m.align(z, stream)
+	}
+	if m.anew(z, stream) {
+		return m.begin()
 	}
 	if m.mode == lost {
 		if m.began != 0 && m.asked-m.began < uint64(max(apartAtLeast, m.n/16)) {
@@ -401,4 +445,12 @@ func firstLargest(scores []int64) int {
 		}
 	}
 	return best
+}
+
+// begin answers a request with the anchor, whatever the position was.
+func (m *matcher) begin() int {
+	pos := m.anchor
+	m.jump(pos)
+	m.hyps[0].pos = m.succ(pos)
+	return pos
 }
