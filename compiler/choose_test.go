@@ -111,23 +111,8 @@ func TestReserve(t *testing.T) {
 		if room != c.Reserved.Bytes {
 			t.Fatalf("%d bytes above the planned buffers, %d are said to be reserved", room, c.Reserved.Bytes)
 		}
-		data, err := ir.EncodePlan(c.Plan)
-		if err != nil {
-			t.Fatal(err)
-		}
-		plan, err := ir.DecodePlan(data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		layout, err := plan.LayoutOf(c.Problem)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if v := ir.Verify(c.Problem, nil, layout); len(v) > 0 {
-			t.Fatal(v)
-		}
 		dynamic := 0
-		replayHits(t, c, plan, false, &dynamic)
+		replayHits(t, c, writtenPlan(t, c), false, &dynamic)
 	})
 	if reserved == 0 {
 		t.Error("no program had anything to reserve for")

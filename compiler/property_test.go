@@ -138,6 +138,27 @@ func indexOf(ops []op, slot int) int {
 	return -1
 }
 
+// writtenPlan is the plan as its file gives it back, whose layout must verify.
+func writtenPlan(t *rapid.T, c *compiler.Compiled) *ir.Plan {
+	t.Helper()
+	data, err := ir.EncodePlan(c.Plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := ir.DecodePlan(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	layout, err := plan.LayoutOf(c.Problem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := ir.Verify(c.Problem, nil, layout); len(v) > 0 {
+		t.Fatal(v)
+	}
+	return plan
+}
+
 // TestCompilePrograms: any such program compiles to a plan that verifies, by itself and on its
 // own events; encodes, decodes and lays out the same; the runtime never hands out memory in use; and
 // where every iteration asks for the same entries it hits every planned one of ten iterations. (Where
@@ -158,21 +179,7 @@ func TestCompilePrograms(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		data, err := ir.EncodePlan(c.Plan)
-		if err != nil {
-			t.Fatal(err)
-		}
-		plan, err := ir.DecodePlan(data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		layout, err := plan.LayoutOf(c.Problem)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if v := ir.Verify(c.Problem, nil, layout); len(v) > 0 {
-			t.Fatal(v)
-		}
+		plan := writtenPlan(t, c)
 		if c.Problem.L1 > c.Problem.L0 {
 			loops++
 		}
