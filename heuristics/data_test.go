@@ -31,42 +31,6 @@ func dataFiles(t testing.TB, pattern string) []string {
 	return files
 }
 
-// readCSV reads id,lower,upper,size lines with a header. Sizes are rounded up, but for
-// those of exact, which stay as they are.
-func readCSV(t testing.TB, file string) ([]ir.Buffer, ir.Tick) {
-	t.Helper()
-	data, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	exact := strings.Contains(file, "minimalloc")
-	var buffers []ir.Buffer
-	var horizon ir.Tick
-	for n, line := range strings.Split(strings.TrimSpace(string(data)), "\n")[1:] {
-		var b ir.Buffer
-		f := strings.Split(strings.TrimSpace(line), ",")
-		if len(f) != 4 {
-			t.Fatalf("%s:%d: %q", file, n+2, line)
-		}
-		b.Start, b.End, b.Size = ir.Tick(number(t, f[1])), ir.Tick(number(t, f[2])), ir.Bytes(number(t, f[3]))
-		if !exact {
-			b.Size = ir.RoundUp(b.Size)
-		}
-		horizon = max(horizon, b.End)
-		buffers = append(buffers, b)
-	}
-	return buffers, horizon
-}
-
-func number(t testing.TB, s string) int64 {
-	t.Helper()
-	n, err := strconv.ParseInt(s, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
 // readLog reads a text log as one linear pass: "1 ADDRESS SIZE STREAM" allocates,
 // "0 ADDRESS …" frees, other lines are marks. Ticks count allocations.
 func readLog(t testing.TB, file string) ([]ir.Buffer, ir.Tick) {

@@ -71,7 +71,7 @@ func goldenInstances(t *testing.T) []named {
 		out = append(out, named{s.name, problem{b, h, 0}})
 	}
 	for _, name := range []string{"octree_infer_small", "alexnet_train"} {
-		b, h := readCSV(t, "testdata/"+name+".csv")
+		b, h := testkit.ReadIntervals(t, "testdata/"+name+".csv")
 		out = append(out, named{name, problem{b, h, 0}})
 	}
 	return out

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"stweaver/internal/testkit"
 	"stweaver/ir"
 )
 
@@ -22,7 +23,7 @@ func TestRealProfiles(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				read := readLog
 				if strings.HasSuffix(file, ".csv") {
-					read = readCSV
+					read = testkit.ReadIntervals
 				}
 				buffers, horizon := read(t, file)
 				began := time.Now()

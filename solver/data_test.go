@@ -3,46 +3,21 @@ package solver
 import (
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"testing"
 
+	"stweaver/internal/testkit"
 	"stweaver/ir"
 )
 
 // dataDir is the folder of real inputs, which is not part of the repository.
 const dataDir = "../../shared/data"
 
-// readCSV reads id,lower,upper,size lines with a header; the test is skipped where the
-// file is absent. Sizes are rounded up, but for the instances of MiniMalloc.
+// readCSV reads a file of dataDir/intervals; the test is skipped where it is absent.
 func readCSV(t testing.TB, name string) ([]ir.Buffer, ir.Tick) {
 	t.Helper()
 	file := filepath.Join(dataDir, "intervals", name)
-	data, err := os.ReadFile(file)
-	if err != nil {
+	if _, err := os.Stat(file); err != nil {
 		t.Skipf("no %s", file)
 	}
-	exact := strings.Contains(name, "minimalloc")
-	var buffers []ir.Buffer
-	var horizon ir.Tick
-	for n, line := range strings.Split(strings.TrimSpace(string(data)), "\n")[1:] {
-		f := strings.Split(strings.TrimSpace(line), ",")
-		if len(f) != 4 {
-			t.Fatalf("%s:%d: %q", file, n+2, line)
-		}
-		num := func(s string) int64 {
-			v, err := strconv.ParseInt(s, 10, 64)
-			if err != nil {
-				t.Fatalf("%s:%d: %v", file, n+2, err)
-			}
-			return v
-		}
-		b := ir.Buffer{Start: ir.Tick(num(f[1])), End: ir.Tick(num(f[2])), Size: ir.Bytes(num(f[3]))}
-		if !exact {
-			b.Size = ir.RoundUp(b.Size)
-		}
-		horizon = max(horizon, b.End)
-		buffers = append(buffers, b)
-	}
-	return buffers, horizon
+	return testkit.ReadIntervals(t, file)
 }

@@ -275,15 +275,21 @@ func fitsAt(t *testing.T, buffers []ir.Buffer, capacity ir.Bytes, off Switches) 
 	return r.Status != Infeasible
 }
 
+// tightParts is a tight instance of least to least+more-1 buffers, reduced to its parts.
+func tightParts(seed uint64, least, more int) []part {
+	r := testkit.Rand(seed)
+	buffers, _ := tight(seed, least+r.Below(more), 4, 7, r.Below(4))
+	items, n := cut(buffers, nil)
+	parts, _ := reduce(items, n, AllSwitches)
+	return parts
+}
+
 // TestInquiry: a question asked bit by bit gets the answer that it gets at once, for the same
 // nodes where no turn is cut short.
 func TestInquiry(t *testing.T) {
 	several := 0
 	for seed := range uint64(120) {
-		r := testkit.Rand(seed)
-		buffers, _ := tight(seed, 14+r.Below(10), 4, 7, r.Below(4))
-		items, n := cut(buffers, nil)
-		parts, _ := reduce(items, n, AllSwitches)
+		parts := tightParts(seed, 14, 10)
 		for k := range parts {
 			p := &parts[k]
 			for c := p.load; c <= p.load+2; c++ {
@@ -322,10 +328,7 @@ func TestInquiry(t *testing.T) {
 // the bound under the optimum and the best layout over it; with enough, they meet.
 func TestDown(t *testing.T) {
 	for seed := range uint64(60) {
-		r := testkit.Rand(seed)
-		buffers, _ := tight(seed, 10+r.Below(8), 4, 7, r.Below(4))
-		items, n := cut(buffers, nil)
-		parts, _ := reduce(items, n, AllSwitches)
+		parts := tightParts(seed, 10, 8)
 		for k := range parts {
 			p := &parts[k]
 			optimum := p.load
