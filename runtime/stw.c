@@ -286,7 +286,7 @@ static inline void *malloc_locked(stw_allocator *a, uint64_t units, uint64_t han
         return guest ? guest : from_heap_locked(a, s, units, entry, vote, &a->stats.dynamic);
     }
     if (__builtin_expect(units == slot->hi, 1)) {
-        if (units > 4096 >> STW_UNIT_SHIFT)
+        if (units > STW_COMMON_UNITS)
             a->resized = 0;
     } else {
         a->resized++;

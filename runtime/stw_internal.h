@@ -270,7 +270,7 @@ enum { STW_SYNC, STW_LOST, STW_SEARCH };
 #define STW_VOUCHES (-1000) /* a match with an own score of that says that the position is right */
 #define STW_RESIZED_TRUSTED 8u /* resized requests in a row after which a smaller one gets the slot */
 #define STW_ANCHOR_WITHIN 64u /* entries from the loop's start that may be the anchor */
-#define STW_ANCHOR_UNITS (4096 >> STW_UNIT_SHIFT) /* it is larger */
+#define STW_COMMON_UNITS (4096 >> STW_UNIT_SHIFT) /* up to it sizes are common: an equal one says little, and none is the anchor */
 #define STW_SURE_SCORE 1000 /* a score above it is taken without looking further */
 
 typedef struct {
@@ -351,7 +351,7 @@ static inline int32_t stwi_score(const stw_matcher *m, uint32_t p, const stw_slo
     int32_t v;
     if (s->flags & STW_SLOT_PLANNED) {
         uint64_t big = units > s->hi ? units : s->hi, small = units > s->hi ? s->hi : units;
-        v = big == small ? (units > 4096 >> STW_UNIT_SHIFT ? 4000 : 1500)
+        v = big == small ? (units > STW_COMMON_UNITS ? 4000 : 1500)
                          : (big > 4 * small ? -2500 : -2000);
     } else if (s->lo <= units && units <= s->hi) {
         v = 1500;

@@ -304,7 +304,7 @@ void stwi_match_init(stw_matcher *m, const stw_plan *p)
     m->anchor = STW_NO_ENTRY;
     for (uint32_t i = m->wrap; i < m->n && i < m->wrap + STW_ANCHOR_WITHIN && m->anchor == STW_NO_ENTRY; i++) {
         const stw_slot *s = &p->slots[p->entries[i].slot];
-        if ((s->flags & (STW_SLOT_PLANNED | STW_SLOT_OPTIONAL)) == STW_SLOT_PLANNED && s->hi > STW_ANCHOR_UNITS)
+        if ((s->flags & (STW_SLOT_PLANNED | STW_SLOT_OPTIONAL)) == STW_SLOT_PLANNED && s->hi > STW_COMMON_UNITS)
             m->anchor = i;
     }
     set_single(m, 0);

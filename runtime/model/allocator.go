@@ -93,7 +93,7 @@ type live struct {
 	size  uint64 // bytes, rounded
 	span  uint64 // bytes occupied in the space: the slot's where that is larger
 	vote  int    // position its free names, -1 for none
-	inner bool
+	inner bool   // of a loop entry that dies within its iteration
 }
 
 // Allocator is one modelled allocator.
@@ -225,7 +225,7 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 		if slot.Flags&Planned != 0 {
 			if z != end-begin {
 				a.resized++
-			} else if z > 4096 {
+			} else if z > commonBytes {
 				a.resized = 0
 			}
 		}

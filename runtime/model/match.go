@@ -34,7 +34,8 @@ const (
 
 	equalLarge   = 4000
 	equalSmall   = 1500
-	smallBytes   = 4096
+	commonBytes  = 4096 // up to it sizes are common: an equal one says little, and none is the anchor
+	anchorWithin = 64   // entries from the loop's start that may be the anchor
 	otherSize    = -2000
 	otherFar     = -2500 // sizes more than 4 times apart
 	inRange      = 1500
@@ -169,7 +170,7 @@ func (m *matcher) score(pos int, z int64, stream int) (int64, bool) {
 	var score int64
 	lo, hi := int64(s.Lo)*Unit, int64(s.Hi)*Unit
 	switch {
-	case s.Flags&Planned != 0 && z == hi && z > smallBytes:
+	case s.Flags&Planned != 0 && z == hi && z > commonBytes:
 		score = equalLarge
 	case s.Flags&Planned != 0 && z == hi:
 		score = equalSmall
@@ -245,22 +246,17 @@ func (m *matcher) freed(vote int) {
 	}
 }
 
-// findAnchor returns the loop's first planned entry of more than anchorSize bytes that is always
+// findAnchor returns the loop's first planned entry of more than commonBytes that is always
 // there, among the first anchorWithin; -1 for none.
 func (m *matcher) findAnchor() int {
 	for pos := m.loop; pos < min(m.n, m.loop+anchorWithin); pos++ {
 		s := m.plan.Slots[m.plan.Entries[pos].Slot]
-		if begin, end := s.span(); s.Flags&Planned != 0 && s.Flags&Optional == 0 && end-begin > anchorSize {
+		if begin, end := s.span(); s.Flags&Planned != 0 && s.Flags&Optional == 0 && end-begin > commonBytes {
 			return pos
 		}
 	}
 	return -1
 }
-
-const (
-	anchorSize   = 4096
-	anchorWithin = 64
-)
 
 // isInner reports whether the request of entry pos is dead when its iteration is over.
 func (m *matcher) isInner(pos int) bool {
