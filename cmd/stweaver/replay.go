@@ -35,7 +35,7 @@ type replayOutput struct {
 	Restarts       uint64   `json:"restarts"`
 	Conflicts      uint64   `json:"conflicts"`
 	Dynamic        uint64   `json:"dynamic"`
-	Guests         uint64   `json:"guests"` // dynamic ones in idle space of the arena
+	Guests         uint64   `json:"guests"` // unplanned or displaced ones in idle arena space
 	Unknown        uint64   `json:"unknown"`
 	Hits           uint64   `json:"hits"` // as the runtime counts: any planned address handed out
 	Overlaps       int      `json:"overlaps"`
@@ -245,7 +245,7 @@ func (a *app) printReplay(o *replayOutput, f *replayFlags) {
 		w.row("hits", fmt.Sprintf("%s of %d static requests at their planned address; %s from the second iteration on",
 			percent(o.HitRate), o.Static, percent(o.SteadyHitRate)))
 		w.row("matcher", fmt.Sprintf("%d resynchronisations, %d restarts, %d requests on the slow path", o.Resyncs, o.Restarts, o.Slow))
-		w.row("fallback", fmt.Sprintf("%d conflicts, %d dynamic (%d in idle arena), %d unknown; heap peak %s", o.Conflicts, o.Dynamic, o.Guests, o.Unknown, bytesText(o.FallbackPeak)))
+		w.row("fallback", fmt.Sprintf("%d conflicts, %d dynamic, %d unknown; %d served in idle arena space; heap peak %s", o.Conflicts, o.Dynamic, o.Unknown, o.Guests, bytesText(o.FallbackPeak)))
 	}
 	w.row("safety", fmt.Sprintf("%d overlaps, %d canary faults, %d failed", o.Overlaps, o.CanaryFaults, o.Failed))
 	w.row("memory", fmt.Sprintf("peak allocated %s, peak reserved %s: E %s", bytesText(o.PeakAllocated), bytesText(o.PeakReserved), percent(o.Efficiency)))
