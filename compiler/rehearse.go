@@ -236,7 +236,7 @@ func (c *Compiled) rehearse(w *Workload, plan *ir.Plan) (reserved, live ir.Bytes
 
 // ModelPlan writes a plan in the words of the runtime's model.
 func ModelPlan(p *ir.Plan) *model.Plan {
-	m := &model.Plan{LoopStart: p.LoopStart, Arena: uint64(p.Arena), Capacity: uint64(p.Capacity)}
+	m := &model.Plan{LoopStart: p.LoopStart, SharedAge: p.SharedAge, Arena: uint64(p.Arena), Capacity: uint64(p.Capacity)}
 	for _, s := range p.Slots {
 		m.Slots = append(m.Slots, model.Slot{Lo: uint32(s.Lo / model.Unit), Hi: uint32(s.Hi / model.Unit),
 			Stream: uint16(s.Stream), Flags: model.SlotFlags(s.Flags), List: s.List})

@@ -14,6 +14,7 @@ type Plan struct {
 	Arena     Bytes    // highest planned address
 	Bound     Bytes    // proved lower bound of Arena
 	LoopStart uint32   // entries [LoopStart, len(Entries)) repeat
+	SharedAge uint32   // 0: streams' parts of the arena are disjoint; else 1 + AGE: they may overlap, AGE requests between free and reuse
 	Slots     []Slot
 	Entries   []PlanEntry
 	Streams   []PlanStream
@@ -55,8 +56,8 @@ type PlanEntry struct {
 // MaxLife is the largest life a plan entry holds; it also stands for "longer".
 const MaxLife = 1<<27 - 1
 
-// PlanStream is a stream of the recorded process and its own part of the arena, bytes,
-// half-open.
+// PlanStream is a stream of the recorded process and the part of the arena that its requests use,
+// bytes, half-open; its own unless Plan.SharedAge says that streams share.
 type PlanStream struct {
 	Handle     uint64
 	Begin, End Offset
@@ -91,8 +92,8 @@ func (p *Plan) Get(key string) string {
 }
 
 // NewPlan lowers a verified layout to a plan. streams[s] is the part of the arena that
-// stream s has to itself; listOf[k] is 1 + the list in needs of entry k, or 0 (nil: all 0). Equal slots are stored once, in order of first use. The caller
-// adds Profile, Capacity, Bound and Info.
+// stream s uses; listOf[k] is 1 + the list in needs of entry k, or 0 (nil: all 0). Equal slots are stored once, in order of first use. The caller
+// adds Profile, Capacity, Bound, SharedAge and Info.
 func NewPlan(p *Problem, l *Layout, streams []PlanStream, needs [][]NeedRange, listOf []uint32) *Plan {
 	plan := &Plan{Arena: l.Peak, LoopStart: uint32(p.L0), Streams: streams, Needs: needs}
 	index := make(map[Slot]uint32)

@@ -153,6 +153,7 @@ func EncodePlan(p *Plan) ([]byte, error) {
 	le.PutUint32(out[100:], uint32(len(p.Entries)))
 	le.PutUint32(out[104:], p.LoopStart)
 	le.PutUint32(out[108:], uint32(len(p.Marks)))
+	le.PutUint32(out[112:], p.SharedAge)
 	le.PutUint32(out[crcAt:], crc32.Checksum(out, castagnoli))
 	return out, nil
 }

@@ -80,7 +80,7 @@ func (d *planDecoder) header(p *Plan) {
 	d.strict = le.Uint16(b[10:]) <= planMinor
 	copy(p.Profile[:], b[32:64])
 	p.Capacity, p.Arena, p.Bound = Bytes(le.Uint64(b[64:])), Bytes(le.Uint64(b[72:])), Bytes(le.Uint64(b[80:]))
-	p.LoopStart = le.Uint32(b[104:])
+	p.LoopStart, p.SharedAge = le.Uint32(b[104:]), le.Uint32(b[112:])
 	d.nStreams, d.nSlots, d.nEntries, d.nMarks = le.Uint32(b[92:]), le.Uint32(b[96:]), le.Uint32(b[100:]), le.Uint32(b[108:])
 	if n := le.Uint32(b[88:]); n != uint32(Align) {
 		d.fail(7, 88, "alignment %d, not %d", n, Align)
@@ -100,8 +100,8 @@ func (d *planDecoder) header(p *Plan) {
 	if p.Arena%Align != 0 || p.Arena < 0 || p.Arena >= maxRange {
 		d.fail(12, 72, "arena of %d bytes, not a multiple of %d below 2 TiB", p.Arena, Align)
 	}
-	if d.strict && le.Uint64(b[112:])|le.Uint64(b[120:]) != 0 {
-		d.fail(13, 112, "reserved bytes are not zero")
+	if d.strict && uint64(le.Uint32(b[116:]))|le.Uint64(b[120:]) != 0 {
+		d.fail(13, 116, "reserved bytes are not zero")
 	}
 }
 
@@ -183,9 +183,9 @@ func (d *planDecoder) streams(p *Plan) {
 		}
 	}
 	sortStreams(order)
-	for i := 1; i < len(order); i++ {
+	for i := 1; i < len(order) && p.SharedAge == 0; i++ {
 		if order[i-1].End > order[i].Begin {
-			d.fail(22, s.at, "two streams share the arena at %d", order[i].Begin)
+			d.fail(22, s.at, "two streams use the arena at %d, and the plan does not say that streams share", order[i].Begin)
 			return
 		}
 	}

@@ -26,6 +26,14 @@ func drawPlan(t *rapid.T) *ir.Plan {
 	}
 	plan := ir.NewPlan(p, l, streams, needs, listOf)
 	plan.Profile[3] = 7
+	if rapid.Bool().Draw(t, "shared") {
+		plan.SharedAge = rapid.Uint32().Draw(t, "age")
+		for i := range plan.Streams {
+			if s := &plan.Streams[i]; plan.SharedAge != 0 && s.Begin < s.End {
+				s.Begin = 0
+			}
+		}
+	}
 	plan.Bound, _ = p.LivePeak()
 	plan.Info = []ir.Fact{{Key: "version", Value: "1"}, {Key: "note", Value: "two words: and a colon"}}
 	return plan
@@ -165,8 +173,15 @@ func TestDecodePlanRefuses(t *testing.T) {
 			t.Errorf("%s: version mismatch said: %t", c.rule, pe.Version)
 		}
 	}
-	// A section that a newer program added, marked optional, is skipped.
+	// Streams that share the arena may overlap.
 	d := bytes.Clone(good)
+	le.PutUint64(body(d, 2)[16:], 4096)
+	le.PutUint32(d[112:], 501)
+	if p, err := ir.DecodePlan(seal(d)); err != nil || p.SharedAge != 501 || p.Streams[0].End != 4096 {
+		t.Errorf("streams that share: %v", err)
+	}
+	// A section that a newer program added, marked optional, is skipped.
+	d = bytes.Clone(good)
 	le.PutUint32(section(d, 4), 77)
 	if p, err := ir.DecodePlan(seal(d)); err != nil || len(p.Info) != 0 {
 		t.Errorf("optional unknown section: %v", err)

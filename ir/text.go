@@ -78,8 +78,12 @@ func (p *Problem) WriteText(w io.Writer, l *Layout) error {
 // WriteText prints p: the twin of the binary file.
 func (p *Plan) WriteText(w io.Writer) error {
 	b := bufio.NewWriter(w)
-	fmt.Fprintf(b, "plan profile=%s capacity=%d arena=%d bound=%d loop=%d\n",
+	fmt.Fprintf(b, "plan profile=%s capacity=%d arena=%d bound=%d loop=%d",
 		hex.EncodeToString(p.Profile[:]), p.Capacity, p.Arena, p.Bound, p.LoopStart)
+	if p.SharedAge != 0 {
+		fmt.Fprintf(b, " shared=%d", p.SharedAge)
+	}
+	fmt.Fprintln(b)
 	for _, in := range p.Info {
 		fmt.Fprintf(b, "info %s %s\n", in.Key, strconv.Quote(in.Value))
 	}

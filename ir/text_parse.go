@@ -264,6 +264,9 @@ func (p *textParser) head(verb string) {
 		copy(q.Profile[:], sum)
 		q.Capacity, q.Arena, q.Bound = f.bytes("capacity"), f.bytes("arena"), f.bytes("bound")
 		q.LoopStart = uint32(f.int("loop", 0, max32))
+		if f.has("shared") {
+			q.SharedAge = uint32(f.int("shared", 1, max32))
+		}
 		p.out.Plan = q
 	default:
 		f.fail("%q does not begin a trace, problem or plan", verb)

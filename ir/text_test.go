@@ -112,6 +112,7 @@ func FuzzParseText(f *testing.F) {
 	f.Add("trace format=\"x\" device=0 events=1 onepass=false wrapped=false late=false reserved=-1 allocator=\"\"\n" +
 		"stream 0 0x0\nrequest 0 size=1 alloc=0 freereq=never free=never stream=0 site=0 flags=0 pool=0\nmark tick=0 kind=phase value=0 name=0\nend trace\n")
 	f.Add("plan profile=" + strings.Repeat("0", 64) + " capacity=0 arena=0 bound=0 loop=0\ninfo a \"b\"\nend plan\n")
+	f.Add("plan profile=" + strings.Repeat("0", 64) + " capacity=0 arena=0 bound=0 loop=0 shared=501\nend plan\n")
 	f.Fuzz(func(t *testing.T, s string) {
 		x, err := ir.ParseText(strings.NewReader(s))
 		if err != nil {

@@ -70,5 +70,6 @@ static void host_release(void *ctx, void *p, size_t bytes)
 stw_backend stw_backend_host(size_t granularity)
 {
     size_t g = granularity ? granularity : DEFAULT_GRANULARITY;
-    return (stw_backend){(void *)(uintptr_t)g, g, host_reserve, host_commit, host_decommit, host_release};
+    return (stw_backend){.ctx = (void *)(uintptr_t)g, .granularity = g, .reserve = host_reserve, .commit = host_commit,
+                         .decommit = host_decommit, .release = host_release};
 }

@@ -126,7 +126,7 @@ func TestModelRefuses(t *testing.T) {
 	differ, n := 0, plantest.Seeds(400)
 	for seed := range n {
 		src := plantest.Seeded(seed)
-		c := plantest.New(src, plantest.Config{Entries: 10, Streams: 3})
+		c := plantest.New(src, plantest.Config{Entries: 10, Streams: 3, Shared: seed%2 == 1})
 		plan := *c.Plan
 		plan.Slots = append([]model.Slot(nil), plan.Slots...)
 		plan.Entries = append([]model.Entry(nil), plan.Entries...)

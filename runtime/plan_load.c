@@ -51,7 +51,7 @@ static const struct {
     [P_SECTION_TWICE] = {"a kind of section is there twice", "kind"},
     [P_SECTION_SIZE] = {"a section does not have the size that the header's count asks for", "kind"},
     [P_STREAM_RANGE] = {"a stream's range is misaligned, reversed or outside the arena", "stream"},
-    [P_STREAM_OVERLAP] = {"the ranges of two streams overlap", "stream"},
+    [P_STREAM_OVERLAP] = {"the ranges of two streams overlap, and the plan does not say that streams share", "stream"},
     [P_SLOT_STREAM] = {"a slot names a stream that is not there", "slot"},
     [P_SLOT_UNUSED] = {"a slot has unknown flags or unused bytes that are not zero", "slot"},
     [P_SLOT_EMPTY] = {"a planned slot has no size", "slot"},
@@ -152,7 +152,7 @@ static stw_status check_header(loader *l)
         return fail(l, P_LOOP_START, h->loop_start);
     if (h->arena_bytes % STW_PLAN_ALIGN != 0 || h->arena_bytes >= STW_MAX_RANGE)
         return fail(l, P_ARENA, h->arena_bytes);
-    if (l->strict && (h->reserved[0] | h->reserved[1]) != 0)
+    if (l->strict && (h->reserved[0] | h->reserved[1] | h->reserved[2]) != 0)
         return fail(l, P_RESERVED, 0);
     return STW_OK;
 }
@@ -237,7 +237,7 @@ static stw_status check_streams(const loader *l, uint64_t *keys, uint64_t *tmp)
             keys[n++] = s->begin >> STW_UNIT_SHIFT << 32 | i;
     }
     radix_sort(keys, tmp, n);
-    for (size_t i = 1; i < n; i++)
+    for (size_t i = 1; i < n && l->header.shared_age == 0; i++)
         if (streams[(uint32_t)keys[i - 1]].end > streams[(uint32_t)keys[i]].begin)
             return fail(l, P_STREAM_OVERLAP, (uint32_t)keys[i]);
     return STW_OK;
@@ -397,6 +397,7 @@ stw_status stwi_plan_load(stw_plan *out, const void *bytes, size_t n, char *err,
     out->n_streams = l.header.n_streams;
     out->n_marks = l.header.n_marks;
     out->loop_start = l.header.loop_start;
+    out->shared_age = l.header.shared_age;
     out->entries = l.section[STW_SECTION_ENTRIES];
     out->streams = l.section[STW_SECTION_STREAMS];
     out->marks = l.section[STW_SECTION_MARKS];

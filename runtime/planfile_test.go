@@ -20,7 +20,7 @@ import (
 func distinct(t *testing.T) (*ir.Plan, []byte) {
 	t.Helper()
 	p := &ir.Plan{
-		Capacity: 0x1122334455, Arena: 0x6000, Bound: 0x5e00, LoopStart: 1,
+		Capacity: 0x1122334455, Arena: 0x6000, Bound: 0x5e00, LoopStart: 1, SharedAge: 501,
 		Slots: []ir.Slot{{Lo: 0x1200, Hi: 0x3400, Stream: 1, Flags: ir.SlotPlanned | ir.SlotOptional}, {Lo: 0x200, Hi: 0x400, List: 1}},
 		Entries: []ir.PlanEntry{{Slot: 1, Life: 0x123456, NfMin: 1, NfMax: 2}, {Slot: 0, Life: 7, Firm: true, NfMin: 0, NfMax: 3},
 			{Slot: 1, Life: ir.MaxLife, NfMin: 3, NfMax: 3}},
@@ -81,6 +81,7 @@ func TestPlanLayout(t *testing.T) {
 	check(header, "n_entries", 0, 4, 3)
 	check(header, "loop_start", 0, 4, 1)
 	check(header, "n_marks", 0, 4, 2)
+	check(header, "shared_age", 0, 4, 501)
 	check(header, "reserved", 0, 8, 0)
 
 	table := structs[header].Size
@@ -212,7 +213,7 @@ func TestVerdictsAgree(t *testing.T) {
 	}
 	for seed := range seeds {
 		r := plantest.Seeded(seed)
-		c := plantest.New(r, plantest.Config{Entries: 12, Streams: 3, Guests: true})
+		c := plantest.New(r, plantest.Config{Entries: 12, Streams: 3, Guests: true, Shared: seed%2 == 1})
 		d := plantest.Encode(c.Plan)
 		for range 1 + seed%3 {
 			at := int((seed*2654435761 + 97*seed*seed) % uint64(len(d)))

@@ -45,6 +45,7 @@ func StructSizes() map[string]Struct {
 			"n_entries":      unsafe.Offsetof(header.n_entries),
 			"loop_start":     unsafe.Offsetof(header.loop_start),
 			"n_marks":        unsafe.Offsetof(header.n_marks),
+			"shared_age":     unsafe.Offsetof(header.shared_age),
 			"reserved":       unsafe.Offsetof(header.reserved),
 		}},
 		"stw_plan_section": {unsafe.Sizeof(section), map[string]uintptr{

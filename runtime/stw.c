@@ -89,6 +89,9 @@ stw_status stw_create(stw_allocator **out, const void *plan, size_t plan_bytes, 
     *out = NULL;
     if (!backend || !backend->reserve || !backend->commit || !backend->decommit || !backend->release)
         return say(err, err_bytes, STW_E_ARG, "create: the backend or one of its functions is null");
+    if (!backend->event_record != !backend->event_wait || !backend->event_record != !backend->event_done ||
+        !backend->event_record != !backend->event_drop)
+        return say(err, err_bytes, STW_E_ARG, "create: a backend has all event functions or none");
     uint64_t granule = backend->granularity;
     if (granule < STW_PLAN_ALIGN || granule & (granule - 1) || granule > STW_MAX_RANGE)
         return say(err, err_bytes, STW_E_ARG, "create: the backend's granularity is not a power of two from 512 to 2 TiB");
@@ -347,6 +350,19 @@ int stw_free(stw_allocator *a, void *p)
         a->stats.frees++;
         result = 0;
     }
+    stwi_unlock(&a->lock, owner);
+    return result;
+}
+
+int stw_record_stream(stw_allocator *a, void *p, uint64_t stream)
+{
+    (void)stream;
+    if (!p)
+        return 0;
+    if (!a)
+        return -1;
+    stw_owner *owner = stwi_lock(&a->lock);
+    int result = stwi_table_find(&a->live, (uintptr_t)p)->units != 0 ? 0 : -1;
     stwi_unlock(&a->lock, owner);
     return result;
 }

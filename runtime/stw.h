@@ -42,8 +42,17 @@ typedef enum {
 
 /* Where memory comes from. Every function gets ctx back. Ranges are multiples of granularity.
  * reserve: address space of `bytes`, not usable yet; NULL on failure.
- * commit / decommit: make [p, p + bytes) usable / give it back. commit returns 0 on success.
- * release: end of a reservation. Called under the allocator's lock, never re-entered. */
+ * commit / decommit: make [p, p + bytes) usable / give it back. commit returns 0 on success. decommit
+ * returns when no work that was queued before may still use the memory.
+ * release: end of a reservation. Called under the allocator's lock, never re-entered.
+ *
+ * The event functions are the order of work between streams. All of them are there, or none: where work
+ * is done when the call that asks for it returns, as on the host, nothing ever needs to wait.
+ * event_record: an event that is reached when all work queued on `stream` so far is done; NULL on failure.
+ * event_wait: work queued on `stream` from now on begins only when the event is reached. 0 on success.
+ * event_done: 1 when it has been reached, as the host sees it, 0 before that, -1 on failure.
+ * event_drop: the event is not used again; waits that were asked for still hold.
+ * `stream` is what stw_malloc and stw_record_stream were told. */
 typedef struct {
     void *ctx;
     size_t granularity; /* bytes, a power of two, at least 512 */
@@ -51,6 +60,10 @@ typedef struct {
     int (*commit)(void *ctx, void *p, size_t bytes);
     void (*decommit)(void *ctx, void *p, size_t bytes);
     void (*release)(void *ctx, void *p, size_t bytes);
+    void *(*event_record)(void *ctx, uint64_t stream);
+    int (*event_wait)(void *ctx, uint64_t stream, void *event);
+    int (*event_done)(void *ctx, void *event);
+    void (*event_drop)(void *ctx, void *event);
 } stw_backend;
 
 /* Host memory by mmap. granularity 0 means 2 MiB, the page of device memory. Pages cost physical
@@ -89,6 +102,8 @@ typedef struct {
     uint64_t static_fallback_bytes;               /* bytes of conflicts + too_large that heaps served, summed */
     uint64_t sweeps; /* times the plan was read for idle space, before a heap committed memory */
     uint64_t trims, returned_bytes; /* times that heaps gave memory back, and how much in all */
+    uint64_t event_records, event_waits; /* events recorded; waits asked of a stream */
+    uint64_t deferred;  /* blocks whose reuse had to wait for a stream named by stw_record_stream */
     uint64_t position;  /* entry expected next (the best hypothesis) */
     uint64_t atoms;     /* pieces of the arena */
 } stw_stats;
@@ -106,13 +121,16 @@ STW_API stw_status stw_create(stw_allocator **out, const void *plan, size_t plan
 /* Frees the allocator and all its memory. Not thread-safe: no other call may be under way. */
 STW_API void stw_destroy(stw_allocator *a);
 
-/* Returns an address for `size` bytes that later work of `stream` may use, or NULL: size 0, more
- * than 2^60, or no memory. `stream` is any value that identifies a stream; 0 is the default one.
- * Memory is never shared between streams. */
+/* Returns an address for `size` bytes that work queued on `stream` from now on may use, or NULL: size 0,
+ * more than 2^60, or no memory. `stream` is any value that identifies a stream; 0 is the default one. */
 STW_API void *stw_malloc(stw_allocator *a, size_t size, uint64_t stream);
 
 /* Takes back an address. Returns 0, or -1 where p is not live (counted, ignored). NULL is fine. */
 STW_API int stw_free(stw_allocator *a, void *p);
+
+/* Work of `stream`, queued before p is freed, uses p, too: what p lies on is used again only after that.
+ * Returns 0, or -1 where p is not live. Its own stream need not be named; NULL is fine. */
+STW_API int stw_record_stream(stw_allocator *a, void *p, uint64_t stream);
 
 /* Gives back all memory of heaps that holds nothing, in granules; the arena stays. Returns the bytes.
  * It happens by itself when memory runs out, before a request fails, and when the plan has been in

@@ -237,6 +237,7 @@ typedef struct {
     uint64_t arena_bytes, capacity_bytes;
     uint32_t n_entries, n_slots, n_streams, n_marks;
     uint32_t loop_start, n_atoms;
+    uint32_t shared_age;      /* as in stw_plan_header */
     uint32_t n_lists, words;  /* lists of needs; 64-bit words of a bitmap over atoms */
     uint32_t *bounds;         /* atom i is units [bounds[i], bounds[i + 1]) of the arena */
     uint64_t *needs;          /* list l: bits of the atoms it names, from word l * words on */

@@ -68,7 +68,8 @@ typedef struct {
     uint32_t n_entries;      /* < STW_PLAN_MAX_ENTRIES */
     uint32_t loop_start;     /* <= n_entries */
     uint32_t n_marks;
-    uint64_t reserved[2];    /* zero */
+    uint32_t shared_age;     /* 0: streams lie apart; else 1 + AGE: they share the arena, see stw_plan_stream */
+    uint32_t reserved[3];    /* zero */
 } stw_plan_header;           /* 128 bytes, followed by n_sections stw_plan_section */
 
 typedef struct {
@@ -108,7 +109,11 @@ typedef struct {
 #define STW_ENTRY_FIRM (1u << 27) /* the life was the same in every iteration: its free tells where we are */
 
 /* A stream of the recorded process, in order of first appearance, and the part of the arena that
- * only its requests use. Ranges of different streams are disjoint. Handles are not stable between
+ * its requests use. Ranges of different streams are disjoint, unless the plan says that streams
+ * share (shared_age): then they may overlap, two slots of different streams may hold the same
+ * address, and the reader orders the work of the streams where one gets what another had. AGE is the
+ * least number of requests that the plan lets pass between the free and such a reuse, so that
+ * waiting for it costs little: nothing depends on it but time. Handles are not stable between
  * runs, only 0 (the default stream) is: others are matched by order of appearance. */
 typedef struct {
     uint64_t handle;
@@ -133,6 +138,7 @@ static_assert(sizeof(stw_plan_header) == 128, "header");
 static_assert(offsetof(stw_plan_header, profile) == 32, "header");
 static_assert(offsetof(stw_plan_header, capacity_bytes) == 64, "header");
 static_assert(offsetof(stw_plan_header, align) == 88, "header");
+static_assert(offsetof(stw_plan_header, shared_age) == 112, "header");
 static_assert(sizeof(stw_plan_section) == 24, "section");
 static_assert(sizeof(stw_plan_slot) == 12, "slot");
 static_assert(sizeof(stw_plan_entry) == 8, "entry");

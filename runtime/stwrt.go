@@ -170,6 +170,9 @@ func goStats(s *C.stw_stats) Stats {
 		Sweeps:              uint64(s.sweeps),
 		Trims:               uint64(s.trims),
 		ReturnedBytes:       uint64(s.returned_bytes),
+		EventRecords:        uint64(s.event_records),
+		EventWaits:          uint64(s.event_waits),
+		Deferred:            uint64(s.deferred),
 		Position:            uint64(s.position),
 		Atoms:               uint64(s.atoms),
 	}

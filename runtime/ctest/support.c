@@ -98,7 +98,7 @@ uint8_t *builder_finish(builder *b, size_t *bytes)
     stw_plan_header h = {.major = STW_PLAN_MAJOR, .minor = STW_PLAN_MINOR, .header_bytes = sizeof h, .file_bytes = total,
                          .n_sections = n, .arena_bytes = b->arena_units * 512, .capacity_bytes = b->capacity_bytes, .align = STW_PLAN_ALIGN,
                          .n_streams = b->n_streams, .n_slots = b->n_slots, .n_entries = b->n_entries,
-                         .loop_start = b->loop_start, .n_marks = b->n_marks};
+                         .loop_start = b->loop_start, .n_marks = b->n_marks, .shared_age = b->shared_age};
     memcpy(h.magic, STW_PLAN_MAGIC, sizeof h.magic);
     memcpy(file, &h, sizeof h);
     for (uint32_t i = 0; i < n; i++) {
@@ -168,5 +168,6 @@ stw_backend test_backend_make(test_backend *t, bool bare, size_t granularity)
 {
     size_t g = granularity ? granularity : 4096;
     *t = (test_backend){.host = stw_backend_host(g), .bare = bare, .next = (uintptr_t)1 << 44};
-    return (stw_backend){t, g, test_reserve, test_commit, test_decommit, test_release};
+    return (stw_backend){.ctx = t, .granularity = g, .reserve = test_reserve, .commit = test_commit, .decommit = test_decommit,
+                         .release = test_release};
 }

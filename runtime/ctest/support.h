@@ -16,7 +16,7 @@ typedef struct {
     stw_plan_entry *entries;
     stw_plan_mark *marks;
     uint32_t n_streams, n_slots, n_entries, n_marks;
-    uint32_t loop_start;
+    uint32_t loop_start, shared_age;
     uint64_t arena_units, capacity_bytes;
     uint32_t extra_kind, extra_flags; /* a section more, where extra_kind is not 0 */
     const void *extra_text;

@@ -102,6 +102,7 @@ static void test_rules(void)
         {11, H(loop_start), 4, 9, "loop_start 9"},
         {12, H(arena_bytes), 8, 30 * 512 + 1, "arena"},
         {12, H(arena_bytes), 8, UINT64_C(1) << 41, "arena"},
+        {13, H(reserved), 1, 1, "reserved"},
         {13, H(reserved) + 8, 1, 1, "reserved"},
         {14, H(n_sections), 4, UINT32_MAX, "sections"},
         {15, S(4, flags), 4, 3, "section 4"},
@@ -163,6 +164,10 @@ static void test_rules(void)
     CHECK_EQ(load(bad, n + 8), STW_E_PLAN);
     expect(5, "bytes");
     reached[1] = reached[3] = reached[6] = true;
+    memcpy(bad, good, n);
+    plan_poke(bad, n, STREAM(1, begin), 19 * 512, 8);
+    plan_poke(bad, n, H(shared_age), 1, 4); /* ranges of streams that share may overlap */
+    CHECK_EQ(load(bad, n), STW_OK);
     for (int r = 1; r <= 32; r++)
         if (!CHECK(reached[r]))
             printf("  P%d is never reached\n", r);

@@ -84,6 +84,9 @@ type Stats struct {
 	Sweeps                           uint64 // times the plan was read for idle space, before a heap committed memory
 	Trims, ReturnedBytes             uint64 // times that heaps gave memory back, and how much in all
 
+	EventRecords, EventWaits uint64 // events recorded; waits asked of a stream
+	Deferred                 uint64 // blocks whose reuse had to wait for a stream named by RecordStream
+
 	Position uint64 // entry expected next; the number of entries while it is not known
 	Atoms    uint64 // pieces of the arena between neighbouring planned boundaries
 }

@@ -22,6 +22,7 @@ type Plan struct {
 	Marks     []Mark        // ordered by entry
 	Needs     [][][2]uint32 // lists of arena ranges, units, half-open, ascending: what planned requests start to use before a dynamic one dies
 	Arena     uint64        // bytes, a multiple of Unit
+	SharedAge uint32        // 0: streams' ranges are disjoint; else 1 + AGE, and they may overlap
 	Capacity  uint64        // most bytes to hold, arena and heaps; 0: no limit
 }
 
@@ -52,8 +53,8 @@ type Entry struct {
 	NfMin, NfMax uint8
 }
 
-// Stream is a stream of the recorded process with the part of the arena that is its own:
-// bytes [Begin, End).
+// Stream is a stream of the recorded process with the part of the arena that its requests use:
+// bytes [Begin, End). It is its own unless Plan.SharedAge says that streams share.
 type Stream struct {
 	Handle     uint64
 	Begin, End uint64
@@ -114,7 +115,7 @@ func (p *Plan) Check() error {
 		if s.Begin > s.End || s.End > p.Arena || s.Begin%Unit != 0 || s.End%Unit != 0 {
 			return fmt.Errorf("model: plan: stream %d: range [%d, %d) is not inside the arena of %d bytes", i, s.Begin, s.End, p.Arena)
 		}
-		if s.Begin == s.End {
+		if s.Begin == s.End || p.SharedAge != 0 {
 			continue
 		}
 		if next, ok := ranges.ceiling(s); ok && next.Begin < s.End {

@@ -59,7 +59,7 @@ func Encode(p *model.Plan) []byte {
 	le.PutUint64(out[64:], p.Capacity)
 	le.PutUint64(out[72:], p.Arena)
 	le.PutUint64(out[80:], p.Arena)
-	for i, v := range []int{model.Unit, len(p.Streams), len(p.Slots), len(p.Entries), int(p.LoopStart), len(p.Marks)} {
+	for i, v := range []int{model.Unit, len(p.Streams), len(p.Slots), len(p.Entries), int(p.LoopStart), len(p.Marks), int(p.SharedAge)} {
 		le.PutUint32(out[88+4*i:], uint32(v))
 	}
 	at := header + section*len(bodies)

@@ -37,6 +37,7 @@ type Config struct {
 	Streams int  // at most
 	Static  bool // every entry is planned and none is optional
 	Guests  bool // dynamic entries have random lists of needs: planned ranges may be found occupied
+	Shared  bool // streams share the arena: each uses all of it
 }
 
 // New returns a random case: a prologue and a loop, or one pass alone; planned, dynamic and
@@ -156,14 +157,16 @@ func (g *maker) drawLife(k int) int {
 	return 1 + g.src(min(most, 8))
 }
 
-// place gives planned entries the lowest offset of their stream that is idle while they live,
-// and equal slots one record.
+// place gives planned entries the lowest offset of their stream's part of the arena that is idle while
+// they live, and equal slots one record.
 func (g *maker) place() {
-	base := uint64(0)
+	base, done := uint64(0), []int(nil)
 	index := make(map[model.Slot]uint32)
 	for s := range g.plan.Streams {
-		var top uint64
-		var done []int
+		top := base
+		if !g.config.Shared {
+			done = nil
+		}
 		for k := range g.want {
 			w := &g.want[k]
 			if int(w.slot.Stream) != s || w.slot.Flags&model.Planned == 0 {
@@ -173,11 +176,18 @@ func (g *maker) place() {
 			done = append(done, k)
 			top = max(top, uint64(w.slot.Lo+w.slot.Hi)*model.Unit)
 		}
-		end := max(top, base)
-		g.plan.Streams[s].Begin, g.plan.Streams[s].End = base, end
-		base = end
+		g.plan.Streams[s].Begin, g.plan.Streams[s].End = base, top
+		g.plan.Arena = max(g.plan.Arena, top)
+		if !g.config.Shared {
+			base = top
+		}
 	}
-	g.plan.Arena = base
+	if g.config.Shared {
+		g.plan.SharedAge = 1 + uint32(g.src(500))
+		for s := range g.plan.Streams {
+			g.plan.Streams[s].End = g.plan.Arena
+		}
+	}
 	if g.config.Guests {
 		g.needs()
 	}
