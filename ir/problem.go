@@ -125,29 +125,6 @@ type Problem struct {
 	Unroll int
 }
 
-// Rules are the user's constraints as plain data. The language that writes them comes
-// with package lang; every consumer already takes them.
-type Rules struct {
-	// Capacity is the most memory that plan and heap may use, in bytes: the device's less Headroom; 0: no limit.
-	Capacity Bytes
-	// Headroom is what of the device stays free for communication, workspaces and the context. It is
-	// taken off Capacity already, and kept for reports.
-	Headroom Bytes
-	// Reserve asks for arena room that dynamic requests have to themselves.
-	Reserve Reserve
-}
-
-// Reserve is the room kept for dynamic requests in each stream's part of the arena: a quantile of the
-// recorded iterations' peaks of dynamic bytes, times Headroom, up to Cap. The zero value reserves nothing.
-type Reserve struct {
-	Quantile float64 // in [0, 1]
-	Headroom float64 // above 0 where something is to be reserved
-	Cap      Bytes   // 0: no limit
-}
-
-// On reports whether anything is asked for.
-func (r Reserve) On() bool { return r.Headroom > 0 }
-
 // Layout gives each buffer its place: Offsets[id] in bytes, a multiple of Align.
 type Layout struct {
 	Offsets []Offset
