@@ -30,6 +30,12 @@ static uint64_t round_up(uint64_t n, uint64_t granule)
     return (n + granule - 1) & ~(granule - 1);
 }
 
+/* The lower of two limits, of which 0 is none. */
+static uint64_t lower_limit(uint64_t a, uint64_t b)
+{
+    return a && (!b || a < b) ? a : b;
+}
+
 static bool make_arena(stw_allocator *a)
 {
     const stw_backend *b = &a->backend;
@@ -116,8 +122,7 @@ stw_status stw_create(stw_allocator **out, const void *plan, size_t plan_bytes, 
             return s;
         }
     }
-    if (a->plan.capacity_bytes && (!a->capacity_bytes || a->plan.capacity_bytes < a->capacity_bytes))
-        a->capacity_bytes = a->plan.capacity_bytes;
+    a->capacity_bytes = lower_limit(a->capacity_bytes, a->plan.capacity_bytes);
     const char *trouble = NULL;
     a->arena_reserved_bytes = round_up(a->plan.arena_bytes, granule);
     if (!make_records(a))
@@ -375,6 +380,21 @@ uint64_t stw_trim(stw_allocator *a)
     uint64_t bytes = stwi_trim_locked(a);
     stwi_unlock(&a->lock, owner);
     return bytes;
+}
+
+int stw_set_capacity(stw_allocator *a, uint64_t bytes)
+{
+    if (!a)
+        return -1;
+    stw_owner *owner = stwi_lock(&a->lock);
+    uint64_t limit = lower_limit(bytes, a->plan.capacity_bytes);
+    if (limit && a->stats.reserved_bytes > limit)
+        stwi_trim_locked(a);
+    bool fits = !limit || a->stats.reserved_bytes <= limit;
+    if (fits)
+        a->capacity_bytes = limit;
+    stwi_unlock(&a->lock, owner);
+    return fits ? 0 : -1;
 }
 
 void stw_mark(stw_allocator *a, uint32_t kind, int64_t value, const char *name)

@@ -137,11 +137,21 @@ STW_API int stw_record_stream(stw_allocator *a, void *p, uint64_t stream);
  * charge for a whole step without the heap. */
 STW_API uint64_t stw_trim(stw_allocator *a);
 
+/* Changes the capacity (stw_options). Returns 0, or -1 where more than that is held even after idle memory
+ * has been given back: then nothing changes. The plan's own limit holds, too. */
+STW_API int stw_set_capacity(stw_allocator *a, uint64_t bytes);
+
 /* A point of the program's own structure: iteration `value` begins (STW_MARK_ITERATION), or a phase
  * called `name` (STW_MARK_PHASE). The position jumps to where the plan has that mark, if it has. */
 STW_API void stw_mark(stw_allocator *a, uint32_t kind, int64_t value, const char *name);
 
 STW_API void stw_get_stats(stw_allocator *a, stw_stats *out);
+
+/* The peaks among the counters begin anew at what they are of now. */
+STW_API void stw_reset_peaks(stw_allocator *a);
+
+/* Bytes of the live allocation at p, rounded to 512; 0 where p is not live. */
+STW_API size_t stw_size(stw_allocator *a, const void *p);
 
 /* Writes what the allocator did, a few lines for people (REPORT.md), to out[0..room), ended by a zero
  * byte if there is room for one. Returns the length of all of it. */

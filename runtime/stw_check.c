@@ -18,6 +18,27 @@ void stw_get_stats(stw_allocator *a, stw_stats *out)
     out->requests = stwi_requests(out);
 }
 
+void stw_reset_peaks(stw_allocator *a)
+{
+    if (!a)
+        return;
+    stw_owner *owner = stwi_lock(&a->lock);
+    a->stats.peak_live_bytes = a->stats.live_bytes;
+    a->stats.heap_peak_bytes = a->stats.heap_live_bytes;
+    a->stats.peak_reserved_bytes = a->stats.reserved_bytes;
+    stwi_unlock(&a->lock, owner);
+}
+
+size_t stw_size(stw_allocator *a, const void *p)
+{
+    if (!a || !p)
+        return 0;
+    stw_owner *owner = stwi_lock(&a->lock);
+    size_t bytes = (size_t)stwi_table_find(&a->live, (uintptr_t)p)->units << STW_UNIT_SHIFT;
+    stwi_unlock(&a->lock, owner);
+    return bytes;
+}
+
 void stw_walk(stw_allocator *a, void (*f)(void *ctx, void *p, size_t size, uint64_t stream, int planned), void *ctx)
 {
     if (!a || !f)

@@ -111,6 +111,35 @@ static void test_exhaustion(void)
     end(a);
 }
 
+static void test_limits_and_peaks(void)
+{
+    builder b = ladder(4);
+    b.capacity_bytes = 1 << 20;
+    stw_allocator *a = make(&b, NULL);
+    uint64_t arena = stats(a).reserved_bytes;
+    void *p = get(a, 20), *q = stw_malloc(a, 100 << 10, 1);
+    CHECK_EQ(stw_size(a, p), 20 * 512);
+    CHECK_EQ(stw_size(a, (char *)p + 512), 0);
+    CHECK_EQ(stw_size(a, NULL), 0);
+    CHECK_EQ(stw_set_capacity(a, arena + (50 << 10)), -1); /* q is in the way: as before */
+    CHECK(stw_malloc(a, 200 << 10, 2) != NULL);
+    CHECK_EQ(stw_free(a, q), 0);
+    stw_reset_peaks(a);
+    CHECK_EQ(stats(a).peak_live_bytes, stats(a).live_bytes);
+    CHECK_EQ(stats(a).peak_reserved_bytes, stats(a).reserved_bytes); /* q's memory is still held */
+    CHECK_EQ(stats(a).heap_peak_bytes, 200 << 10);
+    CHECK_EQ(stw_set_capacity(a, arena + (250 << 10)), 0); /* q's memory went back for it */
+    CHECK_EQ(stats(a).reserved_bytes, arena + (200 << 10));
+    CHECK(stw_malloc(a, 100 << 10, 2) == NULL);
+    CHECK_EQ(stw_set_capacity(a, 0), 0); /* the plan's own limit stays */
+    CHECK(stw_malloc(a, 2 << 20, 2) == NULL);
+    CHECK(stw_malloc(a, 100 << 10, 2) != NULL);
+    end(a);
+    CHECK_EQ(stw_set_capacity(NULL, 1), -1);
+    CHECK_EQ(stw_size(NULL, &b), 0);
+    stw_reset_peaks(NULL);
+}
+
 typedef struct {
     size_t bytes, n, planned;
     uint64_t streams;
@@ -349,6 +378,7 @@ int main(void)
     test_misuse();
     test_create_arguments();
     test_exhaustion();
+    test_limits_and_peaks();
     test_walk();
     test_failures();
     test_trim();
