@@ -95,7 +95,7 @@ func (p *Problem) Check() error {
 		}
 		last = m.Entry
 	}
-	return nil
+	return p.Constraints.check(p)
 }
 
 func (p *Problem) checkBuffers() error {

@@ -56,6 +56,9 @@
 //	P7  every buffer is named by one entry at its Start, and by one at its HeadStart where that is before L0
 //	P8  an entry that is not planned is dynamic and has MinSize <= MaxSize
 //	P9  marks are ordered by entry, in [0, L1]
+//	C1  the buffers of a constraint exist, and none is there twice; there is at least one
+//	C2  sizes, ticks and windows of constraints are in range; pins at an address and alignments are multiples of Align
+//	C3  pairs of streams exist
 //	V1  every buffer has a place: 0 <= offset, a multiple of Align
 //	V2  no two buffers alive at one tick share an address
 //	V3  no two buffers of different streams share an address at any time

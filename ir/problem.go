@@ -123,6 +123,8 @@ type Problem struct {
 	// Unroll is how many iterations the loop holds: 1, or more where something lives longer
 	// than one; 0 for a one-pass problem.
 	Unroll int
+	// Constraints are what rules ask of the layout; nil: nothing.
+	Constraints *Constraints
 }
 
 // Layout gives each buffer its place: Offsets[id] in bytes, a multiple of Align.

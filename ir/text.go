@@ -71,6 +71,7 @@ func (p *Problem) WriteText(w io.Writer, l *Layout) error {
 	for _, m := range p.Marks {
 		fmt.Fprintf(b, "mark entry=%d kind=%s value=%d name=%d\n", m.Entry, markKinds[m.Kind], m.Value, m.Name)
 	}
+	p.Constraints.writeText(b)
 	fmt.Fprintln(b, "end problem")
 	return b.Flush()
 }

@@ -339,7 +339,9 @@ func (p *textParser) problem(verb string) {
 		q.Marks = append(q.Marks, EntryMark{Entry: uint32(f.int("entry", 0, max32)), Kind: MarkKind(f.oneOf(f.str("kind"), markKinds)),
 			Value: f.int("value", -1<<63, max63), Name: NameID(f.int("name", 0, max32))})
 	default:
-		f.fail("%q is not a record of a problem", verb)
+		if !p.constraint(verb) {
+			f.fail("%q is not a record of a problem", verb)
+		}
 	}
 }
 
