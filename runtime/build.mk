@@ -3,16 +3,17 @@
 #   so       build/libstweaver.so, the runtime alone
 #   ctest    every plain-C test: plain, with ASan + UBSan, with TSan, and those with threads once more
 #            with a lock that changes owner all the time; needs no Go
-#   exports  the .so exports what runtime/exports.txt lists and asks for an old libc only
+#   exports  the .so exports what runtime/exports.txt lists, and asks for an old libc, libdl and libpthread only
 #   cbench   ns of a malloc + free pair on every path, beside glibc's and, where it is installed, mimalloc's
 #   cfuzz    mutated plans against the loader; FUZZ_ROUNDS, FUZZ_SEED
 
 CC ?= cc
 RT := runtime
 RT_OUT := build/runtime
-RT_CORE := $(addprefix $(RT)/,plan_load.c stw.c stw_match.c stw_guest.c stw_heap.c stw_pages.c stw_table.c stw_check.c stw_report.c stw_lock.c backend_host.c crc32c.c)
-RT_HEADERS := $(addprefix $(RT)/,stw.h stw_plan.h stw_internal.h) $(addprefix $(RT)/ctest/,check.h support.h scene.h)
+RT_CORE := $(addprefix $(RT)/,plan_load.c stw.c stw_match.c stw_guest.c stw_heap.c stw_pages.c stw_table.c stw_check.c stw_report.c stw_lock.c backend_host.c backend_cuda.c cuda_open.c cuda_driver.c cuda_events.c crc32c.c)
+RT_HEADERS := $(addprefix $(RT)/,stw.h stw_cuda.h stw_plan.h stw_internal.h cuda_driver.h) $(addprefix $(RT)/ctest/,check.h support.h scene.h)
 RT_TESTS := test_load test_plan test_guest test_memory test_heap test_lock test_stress fuzz_load
+RT_DL := -Wl,--no-as-needed -l:libdl.so.2 -Wl,--as-needed
 RT_STRICT := -std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Werror
 RT_FLAGS_plain := -O2
 RT_FLAGS_eager := -O2 -DSTW_STREAK=2
@@ -27,7 +28,7 @@ so: build/libstweaver.so
 
 build/libstweaver.so: $(RT_CORE) $(RT_HEADERS)
 	@mkdir -p build
-	$(CC) $(RT_STRICT) -O2 -fPIC -shared -fvisibility=hidden -Wl,-z,defs -Wl,-z,now -Wl,-soname,libstweaver.so -o $@ $(RT_CORE) -pthread
+	$(CC) $(RT_STRICT) -O2 -fPIC -shared -fvisibility=hidden -Wl,-z,defs -Wl,-z,now -Wl,-soname,libstweaver.so -o $@ $(RT_CORE) -pthread $(RT_DL)
 
 # build/runtime/<mode>/<test>: the core is compiled with the mode's flags, once for each mode.
 define rt_mode
@@ -51,8 +52,8 @@ exports: build/libstweaver.so
 	    || { echo "exports: $< does not export what $(RT)/exports.txt lists"; exit 1; }
 	@objdump -T $< | grep -o 'GLIBC_[0-9.]*' | LC_ALL=C sort -uV | awk -F'[_.]' \
 	    '$$2 > 2 || $$3 > 28 { print "exports: needs " $$0 ", newer than GLIBC_2.28"; bad = 1 } END { exit bad }'
-	@! objdump -p $< | awk '$$1 == "NEEDED" && $$2 !~ /^libc\.so/ { print "exports: needs " $$2; found = 1 } END { exit !found }'
-	@echo "exports: as listed, libc only, GLIBC_2.28 or older"
+	@! objdump -p $< | awk '$$1 == "NEEDED" && $$2 !~ /^lib(c|dl|pthread)\.so/ { print "exports: needs " $$2; found = 1 } END { exit !found }'
+	@echo "exports: as listed, libc, libdl, libpthread only, GLIBC_2.28 or older"
 
 cbench: $(RT_OUT)/plain/bench
 	$<

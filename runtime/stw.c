@@ -446,6 +446,7 @@ const char *stw_status_string(stw_status s)
         [STW_E_PLAN] = "not a valid plan",
         [STW_E_VERSION] = "plan of an unknown version",
         [STW_E_MEMORY] = "no memory",
+        [STW_E_DEVICE] = "no device",
     };
     return (unsigned)s < sizeof names / sizeof *names ? names[s] : "unknown status";
 }

@@ -38,6 +38,7 @@ typedef enum {
     STW_E_PLAN = 2,    /* the plan bytes are not a valid plan; see the message */
     STW_E_VERSION = 3, /* a plan of a major version this library does not know */
     STW_E_MEMORY = 4,  /* the backend could not reserve or commit memory */
+    STW_E_DEVICE = 5,  /* no driver, no such device, or the driver refused; see the message */
 } stw_status;
 
 /* Where memory comes from. Every function gets ctx back. Ranges are multiples of granularity.
@@ -52,7 +53,12 @@ typedef enum {
  * event_wait: work queued on `stream` from now on begins only when the event is reached. 0 on success.
  * event_done: 1 when it has been reached, as the host sees it, 0 before that, -1 on failure.
  * event_drop: the event is not used again; waits that were asked for still hold.
- * `stream` is what stw_malloc and stw_record_stream were told. */
+ * `stream` is what stw_malloc and stw_record_stream were told.
+ *
+ * The rest may be NULL, each by itself.
+ * capturing: 1 while work queued on `stream` is not done but recorded for later: nothing may be given back then.
+ * alias: a fresh range of n granules in which the n committed granules at pieces[0], pieces[1], … appear side by
+ * side, a second time; NULL on failure. unalias: its end, with decommit's promise about queued work. */
 typedef struct {
     void *ctx;
     size_t granularity; /* bytes, a power of two, at least 512 */
@@ -64,6 +70,9 @@ typedef struct {
     int (*event_wait)(void *ctx, uint64_t stream, void *event);
     int (*event_done)(void *ctx, void *event);
     void (*event_drop)(void *ctx, void *event);
+    int (*capturing)(void *ctx, uint64_t stream);
+    void *(*alias)(void *ctx, void *const *pieces, size_t n);
+    void (*unalias)(void *ctx, void *p);
 } stw_backend;
 
 /* Host memory by mmap. granularity 0 means 2 MiB, the page of device memory. Pages cost physical

@@ -10,6 +10,7 @@
  *   stw_report.c    the report
  *   stw_lock.c      the lock, and fork
  *   backend_host.c, crc32c.c
+ *   cuda_open.c, cuda_driver.c, backend_cuda.c, cuda_events.c: device memory, behind stw_cuda.h
  *
  * Words: a unit is 512 bytes (STW_PLAN_ALIGN). Names end in _locked where the caller must hold
  * a->lock. Records live beside the memory they describe, never in it: device memory cannot be

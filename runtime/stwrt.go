@@ -4,7 +4,7 @@ package stwrt
 
 /*
 #cgo CFLAGS: -std=c11
-#cgo LDFLAGS: -lpthread
+#cgo LDFLAGS: -lpthread -ldl
 #include <stdlib.h>
 #include "stw.h"
 #include "replay_driver.h"
