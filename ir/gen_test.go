@@ -42,6 +42,12 @@ func drawProblem(t *rapid.T) *ir.Problem {
 		p.Buffers = append(p.Buffers, b)
 		p.Entries = append(p.Entries, e)
 	}
+	if rapid.Bool().Draw(t, "shared") {
+		p.Sharing = ir.Sharing{On: true, Age: ir.Tick(rapid.IntRange(0, 30).Draw(t, "age"))}
+		for i := range p.Buffers {
+			p.Buffers[i].Marked = rapid.IntRange(0, 3).Draw(t, "marked") == 0
+		}
+	}
 	for range rapid.IntRange(0, 2).Draw(t, "marks") {
 		m := ir.EntryMark{Kind: ir.MarkPhase, Name: ir.NameID(rapid.IntRange(1, 2).Draw(t, "name"))}
 		if len(p.Marks) > 0 {
@@ -58,6 +64,23 @@ func drawLayout(t *rapid.T, p *ir.Problem) *ir.Layout {
 	spread := rapid.IntRange(1, 60).Draw(t, "spread")
 	for i := range p.Buffers {
 		l.Offsets[i] = ir.Offset(rapid.IntRange(0, spread).Draw(t, "offset")) * ir.Offset(ir.Align)
+		l.Peak = max(l.Peak, ir.Bytes(l.Offsets[i])+p.Buffers[i].Size)
+	}
+	return l
+}
+
+// tight places buffers by first fit on lifetimes alone, whatever their streams: free of overlaps.
+func tight(p *ir.Problem) *ir.Layout {
+	l := &ir.Layout{Offsets: make([]ir.Offset, len(p.Buffers))}
+	for i := range p.Buffers {
+		for j := 0; j < i; {
+			if a := &p.Buffers[j]; p.Buffers[i].Overlaps(a) && l.Offsets[i] < l.Offsets[j]+ir.Offset(a.Size) && l.Offsets[j] < l.Offsets[i]+ir.Offset(p.Buffers[i].Size) {
+				l.Offsets[i] = l.Offsets[j] + ir.Offset(a.Size)
+				j = 0
+			} else {
+				j++
+			}
+		}
 		l.Peak = max(l.Peak, ir.Bytes(l.Offsets[i])+p.Buffers[i].Size)
 	}
 	return l

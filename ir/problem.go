@@ -51,7 +51,8 @@ type Buffer struct {
 	HeadStart, HeadEnd Tick
 	Stream             StreamID
 	Kind               Kind
-	_                  [3]byte
+	Marked             bool // another stream may still use it when it ends: any reuse is as if by another stream (sharing.go)
+	_                  [2]byte
 }
 
 // HasHead reports whether b occupies a second piece of time before its main one.
@@ -125,6 +126,8 @@ type Problem struct {
 	Unroll int
 	// Constraints are what rules ask of the layout; nil: nothing.
 	Constraints *Constraints
+	// Sharing says whether buffers of different streams may have the same addresses.
+	Sharing Sharing
 }
 
 // Layout gives each buffer its place: Offsets[id] in bytes, a multiple of Align.

@@ -13,7 +13,7 @@ import (
 // number, "before" or "never"; an interval is "[a,b)". Printing and parsing are inverse,
 // byte for byte. Golden files and --dump use it; it is for people and diffs, not for speed.
 //
-//	problem l0=3 l1=5 steps=1:3 unroll=1
+//	problem l0=3 l1=5 steps=1:3 unroll=1               (shared=500: streams share, with that AGE)
 //	stream 0 0x0
 //	buffer 0 [0,5) head=[0,0) size=512 stream=0 kind=persistent
 //	entry 0 buffer=0 sizes=512..512 life=5 nf=0..0 stream=0 kind=persistent request=0 optional=false firm=false
@@ -45,6 +45,9 @@ func (t *Trace) WriteText(w io.Writer) error {
 func (p *Problem) WriteText(w io.Writer, l *Layout) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprintf(b, "problem l0=%d l1=%d steps=%d:%d unroll=%d", p.L0, p.L1, p.FirstStep, p.LastStep, p.Unroll)
+	if p.Sharing.On {
+		fmt.Fprintf(b, " shared=%d", p.Sharing.Age)
+	}
 	if l != nil {
 		fmt.Fprintf(b, " peak=%d", l.Peak)
 	}
@@ -54,6 +57,9 @@ func (p *Problem) WriteText(w io.Writer, l *Layout) error {
 	for i := range p.Buffers {
 		u := &p.Buffers[i]
 		fmt.Fprintf(b, "buffer %d [%d,%d) head=[%d,%d) size=%d stream=%d kind=%v", i, u.Start, u.End, u.HeadStart, u.HeadEnd, u.Size, u.Stream, u.Kind)
+		if u.Marked {
+			fmt.Fprint(b, " marked=true")
+		}
 		if l != nil {
 			fmt.Fprintf(b, " offset=%d", l.Offsets[i])
 		}

@@ -251,6 +251,9 @@ func (p *textParser) head(verb string) {
 		q := &Problem{L0: f.tick("l0"), L1: f.tick("l1"), Unroll: int(f.int("unroll", 0, max32)), Names: []string{""}}
 		a, b := f.span("steps", ":", max32)
 		q.FirstStep, q.LastStep = int(a), int(b)
+		if f.has("shared") {
+			q.Sharing = Sharing{On: true, Age: Tick(f.int("shared", 0, max32))}
+		}
 		p.out.Problem = q
 		if f.has("peak") {
 			p.out.Layout = &Layout{Peak: f.bytes("peak")}
@@ -311,7 +314,7 @@ func (p *textParser) problem(verb string) {
 		a, b := f.interval(f.word())
 		c, d := f.interval(f.str("head"))
 		q.Buffers = append(q.Buffers, Buffer{Size: f.bytes("size"), Start: Tick(a), End: Tick(b), HeadStart: Tick(c), HeadEnd: Tick(d),
-			Stream: StreamID(f.int("stream", 0, max32)), Kind: f.kind("kind")})
+			Stream: StreamID(f.int("stream", 0, max32)), Kind: f.kind("kind"), Marked: f.has("marked") && f.bool("marked")})
 		if p.out.Layout != nil {
 			p.out.Layout.Offsets = append(p.out.Layout.Offsets, Offset(f.int("offset", -1, max63)))
 		}

@@ -158,7 +158,7 @@ func (t *Trace) livePeak(keep func(*Request) bool) (Bytes, Tick) {
 }
 
 // Digest identifies the canonical content of the trace: the order of events with size,
-// stream and identity of each request, and the marks. Addresses, times, stacks and the
+// stream and identity of each request, and the marks. (A free that was deferred counts both times.) Addresses, times, stacks and the
 // file format it came in do not enter, so that ranks which ask alike share a plan.
 func (t *Trace) Digest() [32]byte {
 	h := sha256.New()
@@ -184,6 +184,9 @@ func (t *Trace) Digest() [32]byte {
 		put(int64(r.Alloc))
 		put(int64(r.Free))
 		put(int64(r.Stream) | int64(r.Pool)<<32)
+		if r.FreeRequested != r.Free { // deferred; no other field is negative there
+			put(-2 - int64(r.FreeRequested))
+		}
 	}
 	put(int64(len(t.Marks)))
 	for _, m := range t.Marks {

@@ -79,7 +79,30 @@ func Verify(p *Problem, r *Rules, l *Layout) []Violation {
 		add("V2", c[0].id, c[1].id, "buffer %d [%d, %d) at %d and buffer %d [%d, %d) at %d, sizes %d and %d, are both alive at tick %d",
 			c[0].id, a.Start, a.End, c[0].from, c[1].id, b.Start, b.End, c[1].from, a.Size, b.Size, max(c[0].start, c[1].start))
 	}
-	return append(out, verifyStreams(p, l, maxViolations-len(out))...)
+	if !p.Sharing.On {
+		return append(out, verifyStreams(p, l, maxViolations-len(out))...)
+	}
+	if len(out) > 0 {
+		return out // who follows whom means nothing while two are there at once
+	}
+	return verifyAges(p, l)
+}
+
+// verifyAges checks V3 where streams share.
+func verifyAges(p *Problem, l *Layout) (out []Violation) {
+	for _, h := range p.Handovers(l) {
+		if h.Age >= p.Sharing.Age {
+			continue
+		}
+		a, b := &p.Buffers[h.From], &p.Buffers[h.To]
+		out = append(out, Violation{"V3", h.From, h.To, fmt.Sprintf(
+			"buffer %d of stream %d (marked: %t) at %d ends at %d, and %d ticks later buffer %d of stream %d at %d begins: fewer than %d",
+			h.From, a.Stream, a.Marked, l.Offsets[h.From], h.End, h.Age, h.To, b.Stream, l.Offsets[h.To], p.Sharing.Age)})
+		if len(out) == maxViolations {
+			break
+		}
+	}
+	return out
 }
 
 // verifyStreams checks V3 by walking the buffers upwards: an address below the highest end

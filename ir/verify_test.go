@@ -21,13 +21,52 @@ func quadratic(p *ir.Problem, l *ir.Layout) (v2, v3 bool) {
 			if !meet {
 				continue
 			}
-			v3 = v3 || a.Stream != b.Stream
+			if p.Sharing.On {
+				v3 = v3 || tooYoung(p, a, b) || tooYoung(p, b, a)
+			} else {
+				v3 = v3 || a.Stream != b.Stream
+			}
 			for t := ir.Tick(0); t < p.L1; t++ {
 				v2 = v2 || alive(a, t) && alive(b, t)
 			}
 		}
 	}
 	return v2, v3
+}
+
+// instances are the lives of b in the prologue and the first turns of the loop, one by one.
+func instances(p *ir.Problem, b *ir.Buffer) (lives [][2]ir.Tick) {
+	const turns = 4
+	turn := p.L1 - p.L0
+	if b.HasHead() {
+		lives = append(lives, [2]ir.Tick{b.HeadStart, b.HeadEnd})
+	}
+	if turn == 0 || b.Start < p.L0 {
+		return append(lives, [2]ir.Tick{b.Start, b.End})
+	}
+	end := b.End
+	if b.HasHead() {
+		end = b.HeadEnd + turn
+	}
+	for k := range ir.Tick(turns) {
+		lives = append(lives, [2]ir.Tick{b.Start + k*turn, end + k*turn})
+	}
+	return lives
+}
+
+// tooYoung reports whether an instance of b begins less than AGE ticks after one of a that it must wait for.
+func tooYoung(p *ir.Problem, a, b *ir.Buffer) bool {
+	if a.Stream == b.Stream && !a.Marked {
+		return false
+	}
+	for _, x := range instances(p, a) {
+		for _, y := range instances(p, b) {
+			if x[1] <= y[0] && y[0] < x[1]+p.Sharing.Age {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func TestVerifyAgreesWithQuadratic(t *testing.T) {
@@ -38,12 +77,21 @@ func TestVerifyAgreesWithQuadratic(t *testing.T) {
 			t.Fatalf("generator: %v", err)
 		}
 		l := drawLayout(t, p)
+		if p.Sharing.On && rapid.Bool().Draw(t, "tight") {
+			l = tight(p)
+		}
 		v2, v3 := quadratic(p, l)
 		got := ir.Verify(p, nil, l)
 		has := func(rule string) bool {
 			return slices.ContainsFunc(got, func(v ir.Violation) bool { return v.Rule == rule })
 		}
-		if has("V2") != v2 || !v2 && has("V3") != v3 || v3 && !has("V3") && len(got) < 20 {
+		if p.Sharing.On {
+			found["shared"]++
+			if !v2 && v3 {
+				found["young"]++
+			}
+		}
+		if has("V2") != v2 || !v2 && has("V3") != v3 || !p.Sharing.On && v3 && !has("V3") && len(got) < 20 {
 			t.Fatalf("verify says %v, all pairs say V2 %t, V3 %t", got, v2, v3)
 		}
 		for _, v := range got {
@@ -56,7 +104,7 @@ func TestVerifyAgreesWithQuadratic(t *testing.T) {
 			found["ok"]++
 		}
 	})
-	for _, rule := range []string{"V2", "V3", "ok"} {
+	for _, rule := range []string{"V2", "V3", "ok", "shared", "young"} {
 		if found[rule] == 0 {
 			t.Errorf("no case of %s was drawn: the test shows nothing", rule)
 		}
