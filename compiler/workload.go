@@ -311,7 +311,7 @@ func VerifyWorkload(w *Workload, p *ir.Plan) (placed int, violations []ir.Violat
 			}
 			if ir.RoundUp(ev.Size) > ir.Bytes(s.Hi) {
 				violations = append(violations, ir.Violation{Rule: "V6", A: ir.BufferID(ev.ID), B: ir.NoBuffer,
-					Msg: fmt.Sprintf("event %d asks for %d bytes, its planned entry %d has %d", k, ev.Size, ev.Entry, s.Hi)})
+					Msg: fmt.Sprintf("event %d asks for %d bytes, its planned entry %d has %d", k, ev.Size, ev.Entry, s.Hi), Asked: ir.NoRule})
 				break
 			}
 			index[ev.ID] = len(items)
@@ -323,7 +323,7 @@ func VerifyWorkload(w *Workload, p *ir.Plan) (placed int, violations []ir.Violat
 	for _, c := range ir.VerifyPlaced(items, 20) {
 		violations = append(violations, ir.Violation{Rule: "V6", A: ir.BufferID(c[0].ID), B: ir.BufferID(c[1].ID),
 			Msg: fmt.Sprintf("replayed requests %d at [%d, %d) and %d at [%d, %d) are both alive at event %d",
-				c[0].ID, c[0].From, c[0].To, c[1].ID, c[1].From, c[1].To, c[1].Start)})
+				c[0].ID, c[0].From, c[0].To, c[1].ID, c[1].From, c[1].To, c[1].Start), Asked: ir.NoRule})
 	}
 	return len(items), violations
 }

@@ -14,7 +14,7 @@ const NoRule RuleID = math.MaxUint32
 
 // Constraints are what rules mean for the buffers of one Problem: selections are resolved to buffers, and each
 // constraint says which rule it is from. Several may come from one rule: the copies of an unrolled loop
-// each have theirs. The zero value asks for nothing. Layouts are judged by them in Verify (VC… in doc.go).
+// each have theirs. The zero value asks for nothing. Layouts are judged by them in Verify (R1 to R8 of doc.go).
 //
 //	address
 //	   |   +-------------+ region: its hull is nobody else's
@@ -38,8 +38,6 @@ type Constraints struct {
 	Keeps      []Keep
 	Guards     []Guard
 	Alignments []Alignment
-	Separate   []StreamPair // streams that share no memory although others do
-	Share      []StreamPair // streams that may share memory although others do not
 }
 
 // Pin binds buffers to addresses. Where Hi is above Lo each buffer lies inside [Lo, Hi), bytes. Where
@@ -104,16 +102,10 @@ type Alignment struct {
 	Buffers []BufferID
 }
 
-// StreamPair is two streams that a rule speaks of.
-type StreamPair struct {
-	Rule RuleID
-	A, B StreamID
-}
-
 // Empty reports whether nothing is asked for. It is true of nil.
 func (c *Constraints) Empty() bool {
 	return c == nil || c.Capacity == 0 && len(c.Pins)+len(c.Regions)+len(c.Together)+len(c.Apart)+len(c.Keeps)+
-		len(c.Guards)+len(c.Alignments)+len(c.Separate)+len(c.Share) == 0
+		len(c.Guards)+len(c.Alignments) == 0
 }
 
 // Only returns the constraints of the rules that keep accepts. The lists of buffers are shared.
@@ -132,8 +124,6 @@ func (c *Constraints) Only(keep func(RuleID) bool) *Constraints {
 	out.Keeps = pick(c.Keeps, func(x *Keep) bool { return keep(x.Rule) })
 	out.Guards = pick(c.Guards, func(x *Guard) bool { return keep(x.Rule) })
 	out.Alignments = pick(c.Alignments, func(x *Alignment) bool { return keep(x.Rule) })
-	out.Separate = pick(c.Separate, func(x *StreamPair) bool { return keep(x.Rule) })
-	out.Share = pick(c.Share, func(x *StreamPair) bool { return keep(x.Rule) })
 	return out
 }
 
@@ -231,13 +221,6 @@ func (c *Constraints) check(p *Problem) error {
 		}
 		if err := list("alignment", i, 1, c.Alignments[i].Buffers); err != nil {
 			return err
-		}
-	}
-	for _, pairs := range [][]StreamPair{c.Separate, c.Share} {
-		for i, x := range pairs {
-			if int(x.A) >= len(p.Streams) || int(x.B) >= len(p.Streams) || x.A == x.B {
-				return broken("C3", "pair %d of streams: %d and %d of %d", i, x.A, x.B, len(p.Streams))
-			}
 		}
 	}
 	return nil

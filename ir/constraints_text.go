@@ -19,8 +19,6 @@ import (
 //	keep rule=5 buffers=8
 //	guard ticks=16 rule=6 buffers=0..9
 //	align bytes=4096 rule=7 buffers=3
-//	separate streams=0:1 rule=8
-//	share streams=1:2 rule=9
 
 func (c *Constraints) writeText(b *bufio.Writer) {
 	if c == nil {
@@ -59,12 +57,6 @@ func (c *Constraints) writeText(b *bufio.Writer) {
 	}
 	for _, x := range c.Alignments {
 		fmt.Fprintf(b, "align bytes=%d rule=%s buffers=%s\n", x.Bytes, ruleText(x.Rule), idsText(x.Buffers))
-	}
-	for _, x := range c.Separate {
-		fmt.Fprintf(b, "separate streams=%d:%d rule=%s\n", x.A, x.B, ruleText(x.Rule))
-	}
-	for _, x := range c.Share {
-		fmt.Fprintf(b, "share streams=%d:%d rule=%s\n", x.A, x.B, ruleText(x.Rule))
 	}
 }
 
@@ -130,14 +122,6 @@ func (p *textParser) constraint(verb string) bool {
 		c.Guards = append(c.Guards, Guard{f.rule(), Tick(f.int("ticks", 1, max63)), f.buffers("buffers")})
 	case "align":
 		c.Alignments = append(c.Alignments, Alignment{f.rule(), f.bytes("bytes"), f.buffers("buffers")})
-	case "separate", "share":
-		a, b := f.span("streams", ":", max32)
-		x := StreamPair{f.rule(), StreamID(a), StreamID(b)}
-		if verb == "share" {
-			c.Share = append(c.Share, x)
-		} else {
-			c.Separate = append(c.Separate, x)
-		}
 	default:
 		return false
 	}

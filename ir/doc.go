@@ -59,7 +59,6 @@
 //	P10 AGE is in [0, MaxAge]; where streams share nothing it is 0 and no buffer is marked
 //	C1  the buffers of a constraint exist, and none is there twice; there is at least one
 //	C2  sizes, ticks and windows of constraints are in range; pins at an address and alignments are multiples of Align
-//	C3  pairs of streams exist
 //	V1  every buffer has a place: 0 <= offset, a multiple of Align
 //	V2  no two buffers alive at one tick share an address
 //	V3  no two buffers of different streams share an address at any time; where streams share, an
@@ -67,5 +66,13 @@
 //	    go of or later, across the border of the loop, too (sharing.go)
 //	V4  Peak is the highest end of a buffer
 //	V5  Peak is within the capacity of the rules
+//	R1  pinned buffers are at their address, or inside their window
+//	R2  a region's addresses, from its lowest to its highest, are nobody else's; it is not too large, and nothing lies across its pieces
+//	R3  buffers that are to lie together follow each other without gaps, in order
+//	R4  buffers that are to lie apart share no address at any time
+//	R5  a kept buffer shares no address with anybody at any time
+//	R6  a guarded buffer's place is nobody's for as many ticks after its death
+//	R7  aligned buffers are at multiples of their alignment
+//	R8  Peak is within the capacity of the constraints
 //	F1… the plan file: rule Fn is Pn of runtime/plan_load.c
 package ir

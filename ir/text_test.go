@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"stweaver/internal/testkit"
 	"stweaver/ir"
 )
 
@@ -65,6 +66,12 @@ func TestTextRoundTrip(t *testing.T) {
 			t.Fatalf("trace differs:\n%+v\n%+v", got, tr)
 		}
 		p := drawProblem(t)
+		if l, _ := stack(p); rapid.Bool().Draw(t, "constraints") {
+			r := testkit.Rand(rapid.Uint64().Draw(t, "seed"))
+			if c := testkit.Derive(&r, p, l, 12); !c.Empty() {
+				p.Constraints = c
+			}
+		}
 		b.Reset()
 		p.WriteText(&b, nil)
 		x := parse(t, b.String())
@@ -109,6 +116,8 @@ func TestParseTextErrors(t *testing.T) {
 func FuzzParseText(f *testing.F) {
 	f.Add("problem l0=0 l1=1 steps=0:0 unroll=1\nstream 0 0x0\nbuffer 0 [0,1) head=[0,0) size=512 stream=0 kind=transient\n" +
 		"entry 0 buffer=0 sizes=512..512 life=1 nf=0..0 stream=0 kind=transient request=0 optional=false firm=true\nend problem\n")
+	f.Add("problem l0=0 l1=1 steps=0:0 unroll=1\ncapacity 512 rule=none\npin [0,4096) rule=1 buffers=2..5,9\npin 512 rule=2 buffers=0\nregion size=0 piece=512 rule=2 buffers=0..3\n" +
+		"together rule=3 buffers=7,6\napart rule=4 sets=0,1;4..6\nkeep rule=5 buffers=8\nguard ticks=16 rule=6 buffers=0\nalign bytes=4096 rule=7 buffers=3\nend problem\n")
 	f.Add("trace format=\"x\" device=0 events=1 onepass=false wrapped=false late=false reserved=-1 allocator=\"\"\n" +
 		"stream 0 0x0\nrequest 0 size=1 alloc=0 freereq=never free=never stream=0 site=0 flags=0 pool=0\nmark tick=0 kind=phase value=0 name=0\nend trace\n")
 	f.Add("plan profile=" + strings.Repeat("0", 64) + " capacity=0 arena=0 bound=0 loop=0\ninfo a \"b\"\nend plan\n")

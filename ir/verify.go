@@ -20,28 +20,34 @@ import (
 //
 // O(n log n) for n buffers. Its own test is a quadratic check over all pairs.
 
-// Violation is one broken V rule. A and B are the buffers concerned; B is NoBuffer where
-// only one is.
+// Violation is one broken V or R invariant. A and B are the buffers concerned, NoBuffer where there is
+// none or only one. Asked is the rule of the user that an R is about; NoRule for a V.
 type Violation struct {
-	Rule string
-	A, B BufferID
-	Msg  string
+	Rule  string
+	A, B  BufferID
+	Msg   string
+	Asked RuleID
 }
 
-func (v Violation) String() string { return v.Rule + ": " + v.Msg }
+func (v Violation) String() string {
+	if v.Asked != NoRule {
+		return fmt.Sprintf("%s, rule %d: %s", v.Rule, v.Asked, v.Msg)
+	}
+	return v.Rule + ": " + v.Msg
+}
 
 // maxViolations caps what one Verify reports.
 const maxViolations = 20
 
-// Verify checks l against p and r, rules V1 to V5 of doc.go. No violation: the layout may
+// Verify checks l against p, its constraints and r: V1 to V5 and R1 to R8 of doc.go. No violation: the layout may
 // be executed. At most 20 violations are returned.
 func Verify(p *Problem, r *Rules, l *Layout) []Violation {
 	if len(l.Offsets) != len(p.Buffers) {
-		return []Violation{{"V1", NoBuffer, NoBuffer, fmt.Sprintf("%d places for %d buffers", len(l.Offsets), len(p.Buffers))}}
+		return []Violation{{"V1", NoBuffer, NoBuffer, fmt.Sprintf("%d places for %d buffers", len(l.Offsets), len(p.Buffers)), NoRule}}
 	}
 	var out []Violation
 	add := func(rule string, a, b BufferID, format string, args ...any) bool {
-		out = append(out, Violation{rule, a, b, fmt.Sprintf(format, args...)})
+		out = append(out, Violation{rule, a, b, fmt.Sprintf(format, args...), NoRule})
 		return len(out) < maxViolations
 	}
 	var peak Bytes
@@ -79,13 +85,13 @@ func Verify(p *Problem, r *Rules, l *Layout) []Violation {
 		add("V2", c[0].id, c[1].id, "buffer %d [%d, %d) at %d and buffer %d [%d, %d) at %d, sizes %d and %d, are both alive at tick %d",
 			c[0].id, a.Start, a.End, c[0].from, c[1].id, b.Start, b.End, c[1].from, a.Size, b.Size, max(c[0].start, c[1].start))
 	}
-	if !p.Sharing.On {
-		return append(out, verifyStreams(p, l, maxViolations-len(out))...)
+	switch {
+	case !p.Sharing.On:
+		out = append(out, verifyStreams(p, l, maxViolations-len(out))...)
+	case len(out) == 0: // else who follows whom means nothing: two are there at once
+		out = verifyAges(p, l)
 	}
-	if len(out) > 0 {
-		return out // who follows whom means nothing while two are there at once
-	}
-	return verifyAges(p, l)
+	return append(out, verifyConstraints(p, l, maxViolations-len(out))...)
 }
 
 // verifyAges checks V3 where streams share.
@@ -97,7 +103,7 @@ func verifyAges(p *Problem, l *Layout) (out []Violation) {
 		a, b := &p.Buffers[h.From], &p.Buffers[h.To]
 		out = append(out, Violation{"V3", h.From, h.To, fmt.Sprintf(
 			"buffer %d of stream %d (marked: %t) at %d ends at %d, and %d ticks later buffer %d of stream %d at %d begins: fewer than %d",
-			h.From, a.Stream, a.Marked, l.Offsets[h.From], h.End, h.Age, h.To, b.Stream, l.Offsets[h.To], p.Sharing.Age)})
+			h.From, a.Stream, a.Marked, l.Offsets[h.From], h.End, h.Age, h.To, b.Stream, l.Offsets[h.To], p.Sharing.Age), NoRule})
 		if len(out) == maxViolations {
 			break
 		}
@@ -127,7 +133,7 @@ func verifyStreams(p *Problem, l *Layout, limit int) []Violation {
 			if StreamID(s) != b.Stream && end[s] > l.Offsets[id] && len(out) < limit {
 				out = append(out, Violation{"V3", top[s], id, fmt.Sprintf(
 					"buffer %d of stream %d at [%d, %d) and buffer %d of stream %d at %d share addresses",
-					top[s], s, l.Offsets[top[s]], end[s], id, b.Stream, l.Offsets[id])})
+					top[s], s, l.Offsets[top[s]], end[s], id, b.Stream, l.Offsets[id]), NoRule})
 			}
 		}
 		if e := l.Offsets[id] + Offset(b.Size); e > end[b.Stream] {
