@@ -10,8 +10,8 @@
 CC ?= cc
 RT := runtime
 RT_OUT := build/runtime
-RT_CORE := $(addprefix $(RT)/,plan_load.c stw.c stw_match.c stw_guest.c stw_heap.c stw_pages.c stw_table.c stw_check.c stw_report.c stw_lock.c backend_host.c backend_cuda.c cuda_open.c cuda_driver.c cuda_events.c crc32c.c)
-RT_HEADERS := $(addprefix $(RT)/,stw.h stw_cuda.h stw_plan.h stw_internal.h cuda_driver.h) $(addprefix $(RT)/ctest/,check.h support.h scene.h)
+RT_CORE := $(addprefix $(RT)/,plan_load.c stw.c stw_match.c stw_guest.c stw_heap.c stw_pages.c stw_table.c stw_check.c stw_report.c stw_lock.c backend_host.c backend_cuda.c cuda_open.c cuda_driver.c cuda_events.c crc32c.c stw_record.c stw_record_file.c)
+RT_HEADERS := $(addprefix $(RT)/,stw.h stw_cuda.h stw_plan.h stw_internal.h cuda_driver.h stw_record.h stw_record_internal.h) $(addprefix $(RT)/ctest/,check.h support.h scene.h)
 RT_TESTS := test_load test_plan test_guest test_memory test_heap test_lock test_stress fuzz_load
 RT_DL := -Wl,--no-as-needed -l:libdl.so.2 -Wl,--as-needed
 RT_STRICT := -std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Werror
@@ -28,7 +28,7 @@ so: build/libstweaver.so
 
 build/libstweaver.so: $(RT_CORE) $(RT_HEADERS)
 	@mkdir -p build
-	$(CC) $(RT_STRICT) -O2 -fPIC -shared -fvisibility=hidden -Wl,-z,defs -Wl,-z,now -Wl,-soname,libstweaver.so -o $@ $(RT_CORE) -pthread $(RT_DL)
+	$(CC) $(RT_STRICT) -O2 -DSTW_OLD_GLIBC -fPIC -shared -fvisibility=hidden -Wl,-z,defs -Wl,-z,now -Wl,-soname,libstweaver.so -o $@ $(RT_CORE) -pthread $(RT_DL)
 
 # build/runtime/<mode>/<test>: the core is compiled with the mode's flags, once for each mode.
 define rt_mode
