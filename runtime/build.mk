@@ -1,20 +1,25 @@
 # build.mk: the C side, included by the top Makefile; paths are relative to it.
 #
-#   so       build/libstweaver.so, the runtime alone
+#   so       build/libstweaver.so: the runtime, and the plug-in for PyTorch
 #   ctest    every plain-C test: plain, with ASan + UBSan, with TSan, and those with threads once more
 #            with a lock that changes owner all the time; needs no Go
-#   exports  the .so exports what runtime/exports.txt lists, and asks for an old libc, libdl and libpthread only
+#   exports  the .so exports what runtime/exports.txt lists, and asks for an old libc, libdl, libpthread and libstdc++ only
 #   cbench   ns of a malloc + free pair on every path, beside glibc's and, where it is installed, mimalloc's
 #   cfuzz    mutated plans against the loader; FUZZ_ROUNDS, FUZZ_SEED
 
 CC ?= cc
+CXX ?= c++
 RT := runtime
 RT_OUT := build/runtime
 RT_CORE := $(addprefix $(RT)/,plan_load.c stw.c stw_match.c stw_guest.c stw_heap.c stw_pages.c stw_table.c stw_check.c stw_report.c stw_lock.c backend_host.c backend_cuda.c cuda_open.c cuda_driver.c cuda_events.c crc32c.c stw_record.c stw_record_file.c)
 RT_HEADERS := $(addprefix $(RT)/,stw.h stw_cuda.h stw_plan.h stw_internal.h cuda_driver.h stw_record.h stw_record_internal.h) $(addprefix $(RT)/ctest/,check.h support.h scene.h)
+RT_TORCH := $(RT)/torch/plug.c $(RT)/torch/conf.c $(RT)/torch/canary.c $(RT)/torch/oom.cc
+RT_HEADERS += $(addprefix $(RT)/torch/,stw_torch.h conf.h old_dl.h)
 RT_TESTS := test_load test_plan test_guest test_memory test_heap test_lock test_stress fuzz_load
 RT_DL := -Wl,--no-as-needed -l:libdl.so.2 -Wl,--as-needed
 RT_STRICT := -std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Werror
+RT_STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
+RT_FLAGS_so := -O2 -DSTW_OLD_GLIBC -fPIC -fexceptions
 RT_FLAGS_plain := -O2
 RT_FLAGS_eager := -O2 -DSTW_STREAK=2
 RT_FLAGS_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -26,19 +31,24 @@ FUZZ_SEED ?= 1
 
 so: build/libstweaver.so
 
-build/libstweaver.so: $(RT_CORE) $(RT_HEADERS)
-	@mkdir -p build
-	$(CC) $(RT_STRICT) -O2 -DSTW_OLD_GLIBC -fPIC -shared -fvisibility=hidden -Wl,-z,defs -Wl,-z,now -Wl,-soname,libstweaver.so -o $@ $(RT_CORE) -pthread $(RT_DL)
-
 # build/runtime/<mode>/<test>: the core is compiled with the mode's flags, once for each mode.
 define rt_mode
 $(RT_OUT)/$(1)/%.o: $(RT)/%.c $(RT_HEADERS)
 	@mkdir -p $$(dir $$@)
 	$$(CC) $(RT_STRICT) $(RT_FLAGS_$(1)) -fvisibility=hidden -c -o $$@ $$<
+$(RT_OUT)/$(1)/%.o: $(RT)/%.cc $(RT_HEADERS)
+	@mkdir -p $$(dir $$@)
+	$$(CXX) $(RT_STRICT_CXX) $(RT_FLAGS_$(1)) -fvisibility=hidden -c -o $$@ $$<
 $(RT_OUT)/$(1)/%: $(RT_OUT)/$(1)/ctest/%.o $(RT_OUT)/$(1)/ctest/support.o $(RT_CORE:$(RT)/%.c=$(RT_OUT)/$(1)/%.o)
 	$$(CC) $(RT_FLAGS_$(1)) -o $$@ $$^ -pthread -ldl
 endef
-$(foreach mode,plain eager asan tsan,$(eval $(call rt_mode,$(mode))))
+$(foreach mode,so plain eager asan tsan,$(eval $(call rt_mode,$(mode))))
+
+# Exceptions of PyTorch's own type pass through the C of the plug-in: hence -fexceptions, and libstdc++.
+build/libstweaver.so: $(patsubst $(RT)/%,$(RT_OUT)/so/%.o,$(basename $(RT_CORE) $(RT_TORCH)))
+	@mkdir -p build
+	$(CXX) -shared -Wl,-z,defs -Wl,-z,now -Wl,-soname,libstweaver.so -o $@ $^ -pthread -Wl,--as-needed $(RT_DL)
+
 .PRECIOUS: $(foreach mode,plain eager asan tsan,$(RT_OUT)/$(mode)/%.o $(RT_OUT)/$(mode)/ctest/%.o)
 
 RT_BINARIES := $(addprefix $(RT_OUT)/eager/,test_lock test_stress) \
@@ -52,8 +62,8 @@ exports: build/libstweaver.so
 	    || { echo "exports: $< does not export what $(RT)/exports.txt lists"; exit 1; }
 	@objdump -T $< | grep -o 'GLIBC_[0-9.]*' | LC_ALL=C sort -uV | awk -F'[_.]' \
 	    '$$2 > 2 || $$3 > 28 { print "exports: needs " $$0 ", newer than GLIBC_2.28"; bad = 1 } END { exit bad }'
-	@! objdump -p $< | awk '$$1 == "NEEDED" && $$2 !~ /^lib(c|dl|pthread)\.so/ { print "exports: needs " $$2; found = 1 } END { exit !found }'
-	@echo "exports: as listed, libc, libdl, libpthread only, GLIBC_2.28 or older"
+	@! objdump -p $< | awk '$$1 == "NEEDED" && $$2 !~ /^lib(c|dl|pthread|stdc\+\+|gcc_s)\.so/ { print "exports: needs " $$2; found = 1 } END { exit !found }'
+	@echo "exports: as listed; libc, libdl, libpthread, libstdc++ only; GLIBC_2.28 or older"
 
 cbench: $(RT_OUT)/plain/bench
 	$<
