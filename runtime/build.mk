@@ -13,8 +13,8 @@ RT := runtime
 RT_OUT := build/runtime
 RT_CORE := $(addprefix $(RT)/,plan_load.c stw.c stw_match.c stw_guest.c stw_heap.c stw_pages.c stw_table.c stw_check.c stw_report.c stw_lock.c backend_host.c backend_cuda.c cuda_open.c cuda_driver.c cuda_events.c crc32c.c stw_record.c stw_record_file.c)
 RT_HEADERS := $(addprefix $(RT)/,stw.h stw_cuda.h stw_plan.h stw_internal.h cuda_driver.h stw_record.h stw_record_internal.h) $(addprefix $(RT)/ctest/,check.h support.h scene.h)
-RT_TORCH := $(RT)/torch/plug.c $(RT)/torch/conf.c $(RT)/torch/canary.c $(RT)/torch/oom.cc
-RT_HEADERS += $(addprefix $(RT)/torch/,stw_torch.h conf.h old_dl.h)
+RT_TORCH := $(addprefix $(RT)/torch/,devices.c plug.c conf.c canary.c oom.cc)
+RT_HEADERS += $(addprefix $(RT)/torch/,stw_torch.h process.h conf.h old_dl.h)
 RT_TESTS := test_load test_plan test_guest test_memory test_heap test_lock test_stress fuzz_load
 RT_DL := -Wl,--no-as-needed -l:libdl.so.2 -Wl,--as-needed
 RT_STRICT := -std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Werror

@@ -2,7 +2,7 @@
  * the allocator of CPU tensors where there is no GPU to try things on.
  *
  *     alloc(size, device, stream) --> the device's stw_allocator --> address     (plug.c)
- *        made at the device's first request:                \-> none: the framework's own exception
+ *        made at its first request (devices.c)             \-> none: the framework's own exception
  *        backend cuda or host, with the plan or without                         (oom.cc)
  *
  * Signatures are those that PyTorch calls; they are not obvious from its documentation (free gets four

@@ -1,0 +1,53 @@
+/* process.h: the plug-in's state of one process, shared by devices.c and plug.c. */
+#ifndef STW_TORCH_PROCESS_H
+#define STW_TORCH_PROCESS_H
+
+#include "conf.h"
+
+#include "../stw_record.h"
+
+#pragma GCC visibility push(hidden)
+
+#define STWT_DEVICES 64 /* of CUDA; the host comes after them */
+#define STWT_SLOTS (STWT_DEVICES + 1)
+
+enum { STWT_FORKED = 1, STWT_ENDING = 2 };
+
+typedef struct {
+    stw_allocator *a; /* atomic: NULL until it is made, then for ever */
+    int index;        /* as PyTorch calls it */
+    bool refused;     /* under devices.c's lock: there is no such device, it has been said */
+    double fraction;  /* under the lock: of the device's memory that may be held; 0: not said */
+    uint64_t calls[2], ns[2]; /* atomic, with time:1: of malloc, of free */
+} stwt_device;
+
+typedef struct {
+    stwt_conf conf;         /* constant once a device has an allocator, as is recorder */
+    stw_recorder *recorder; /* NULL: none */
+    int away;               /* atomic: why the devices are out of reach; 0: they are not */
+    uint64_t strangers;     /* atomic: frees of what is not ours */
+    stwt_device devices[STWT_SLOTS];
+} stwt_process;
+
+extern stwt_process stwt;
+
+void stwt_say(void *device, const char *text); /* lines for people; device may be NULL */
+stw_allocator *stwt_first_request(stwt_device *d); /* makes its allocator; NULL: it cannot be had */
+
+/* NULL: there is no such device. */
+static inline stwt_device *stwt_device_of(int index)
+{
+    if (index == STW_TORCH_HOST)
+        return &stwt.devices[STWT_DEVICES];
+    return index >= 0 && index < STWT_DEVICES ? &stwt.devices[index] : NULL;
+}
+
+/* NULL: none, and none is made. */
+static inline stw_allocator *stwt_existing(const stwt_device *d)
+{
+    return d ? __atomic_load_n(&d->a, __ATOMIC_ACQUIRE) : NULL;
+}
+
+#pragma GCC visibility pop
+
+#endif
