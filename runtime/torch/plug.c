@@ -1,6 +1,7 @@
 /* plug.c: PyTorch's calls, and what people want to know. Which allocator a device has, and from when on, is
  * devices.c's matter.
  */
+#define _DEFAULT_SOURCE
 #include "process.h"
 
 #include <stdio.h>
