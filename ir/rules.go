@@ -151,6 +151,7 @@ const (
 	FieldStream                     // ordinal of the stream, by first appearance
 	FieldRequest                    // ordinal in the recording, from 0
 	FieldIteration                  // iteration of the profile, counted from 0; before the first one: -1
+	FieldPart                       // of the plan: 0 prologue, 1 loop, 2 neither
 	FieldKind                       // Kind
 	FieldPhase                      // name of the phase in force at the allocation
 	FieldModule                     // any module or annotated span open at the allocation
@@ -168,11 +169,21 @@ type Expr struct {
 	Patterns []Pattern // any of them
 }
 
-// Pattern is a text that a name must match as a whole: a glob, in which * stands for any characters and ?
-// for one, or a regular expression of Go, which need match a part only.
+// Match is how a Pattern is compared.
+type Match uint8
+
+// Matches. A glob must match the whole name: * stands for any characters, ? for one. A regular expression
+// (of Go) need match a part only.
+const (
+	Exact Match = iota + 1
+	Glob
+	Regexp
+)
+
+// Pattern is a text that a name is compared with.
 type Pattern struct {
-	Text   string
-	Regexp bool
+	Text string
+	How  Match
 }
 
 // StepRule says where iterations begin. At most one of the fields is set.
@@ -212,9 +223,10 @@ func (r *Rules) Digest() [32]byte {
 // Reserve is the room kept for dynamic requests in each stream's part of the arena: a quantile of the
 // recorded iterations' peaks of dynamic bytes, times Headroom, up to Cap. The zero value reserves nothing.
 type Reserve struct {
-	Quantile float64 // in [0, 1]
-	Headroom float64 // above 0 where something is to be reserved
-	Cap      Bytes   // 0: no limit
+	Quantile  float64 // in [0, 1]
+	Headroom  float64 // above 0 where something is to be reserved
+	Cap       Bytes   // 0: no limit
+	Statement StatementID
 }
 
 // On reports whether anything is asked for.
