@@ -16,6 +16,9 @@ RT_HEADERS := $(addprefix $(RT)/,stw.h stw_cuda.h stw_plan.h stw_internal.h cuda
 RT_TORCH := $(addprefix $(RT)/torch/,devices.c plug.c conf.c canary.c oom.cc)
 RT_HEADERS += $(addprefix $(RT)/torch/,stw_torch.h process.h conf.h old_dl.h)
 RT_TESTS := test_load test_plan test_guest test_memory test_heap test_lock test_stress fuzz_load
+RT_CORE += $(addprefix $(RT)/,stw_order.c stw_marks.c)
+RT_HEADERS += $(RT)/stw_order.h $(RT)/ctest/late.h
+RT_TESTS += test_order
 RT_DL := -Wl,--no-as-needed -l:libdl.so.2 -Wl,--as-needed
 RT_STRICT := -std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Werror
 RT_STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
@@ -41,6 +44,7 @@ $(RT_OUT)/$(1)/%.o: $(RT)/%.cc $(RT_HEADERS)
 	$$(CXX) $(RT_STRICT_CXX) $(RT_FLAGS_$(1)) -fvisibility=hidden -c -o $$@ $$<
 $(RT_OUT)/$(1)/%: $(RT_OUT)/$(1)/ctest/%.o $(RT_OUT)/$(1)/ctest/support.o $(RT_CORE:$(RT)/%.c=$(RT_OUT)/$(1)/%.o)
 	$$(CC) $(RT_FLAGS_$(1)) -o $$@ $$^ -pthread -ldl
+$(RT_OUT)/$(1)/test_order: $(RT_OUT)/$(1)/ctest/late.o
 endef
 $(foreach mode,so plain eager asan tsan,$(eval $(call rt_mode,$(mode))))
 

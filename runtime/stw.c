@@ -64,7 +64,8 @@ static bool make_records(stw_allocator *a)
            (a->occupied = stwi_map(a->occupied_bytes)) != NULL &&
            (a->needed = stwi_map(a->occupied_bytes)) != NULL &&
            (a->taken_plan_streams = stwi_map(a->taken_bytes)) != NULL &&
-           (a->match.all = stwi_map(a->all_bytes)) != NULL;
+           (a->match.all = stwi_map(a->all_bytes)) != NULL &&
+           (a->plan.shared_age == 0 || a->plan.n_streams < 2 || !a->backend.event_record || stwi_order_make(a, true));
 }
 
 static void drop(stw_allocator *a)
@@ -76,6 +77,7 @@ static void drop(stw_allocator *a)
         a->backend.decommit(a->backend.ctx, a->arena, a->arena_reserved_bytes);
         a->backend.release(a->backend.ctx, a->arena, a->arena_reserved_bytes);
     }
+    stwi_order_drop(a);
     stwi_table_drop(&a->live);
     stwi_table_drop(&a->handles);
     stwi_unmap(a->streams, a->cap_streams * sizeof *a->streams);
@@ -152,7 +154,7 @@ void stw_destroy(stw_allocator *a)
     drop(a);
 }
 
-/* The plan's stream for a handle that is seen for the first time; -1: none, or nothing to match. */
+/* The plan's stream for a handle whose first request this is. */
 static int32_t claim_plan_stream(stw_allocator *a, uint64_t handle)
 {
     for (uint32_t i = 0; a->match.n > 0 && i < a->plan.n_streams; i++) {
@@ -162,11 +164,11 @@ static int32_t claim_plan_stream(stw_allocator *a, uint64_t handle)
             return (int32_t)i;
         }
     }
-    return -1;
+    return STW_NO_PLAN;
 }
 
-/* The stream of a handle, made at its first request; NULL: no memory. */
-static __attribute__((noinline)) stw_stream *find_stream_locked(stw_allocator *a, uint64_t handle)
+/* The stream of a handle, made when missing; NULL: no memory. */
+static stw_stream *make_stream_locked(stw_allocator *a, uint64_t handle)
 {
     stw_rec *r = stwi_table_find(&a->handles, handle);
     if (r->units == 0) {
@@ -184,10 +186,19 @@ static __attribute__((noinline)) stw_stream *find_stream_locked(stw_allocator *a
         r = stwi_table_find(&a->handles, handle);
         *r = (stw_rec){.key = handle, .units = 1, .ref = a->n_streams};
         a->handles.count++;
-        a->streams[a->n_streams] = (stw_stream){handle, claim_plan_stream(a, handle), a->n_streams, NULL};
+        a->streams[a->n_streams] = (stw_stream){handle, STW_NOT_ASKED, a->n_streams, NULL};
         a->n_streams++;
     }
-    return a->last_stream = &a->streams[r->ref];
+    return &a->streams[r->ref];
+}
+
+/* The same for a request. */
+static __attribute__((noinline)) stw_stream *find_stream_locked(stw_allocator *a, uint64_t handle)
+{
+    stw_stream *s = make_stream_locked(a, handle);
+    if (s && s->plan == STW_NOT_ASKED)
+        s->plan = claim_plan_stream(a, handle);
+    return a->last_stream = s;
 }
 
 static void record_locked(stw_allocator *a, void *p, uint64_t units, uint32_t ref, const stw_stream *s, bool planned,
@@ -199,17 +210,30 @@ static void record_locked(stw_allocator *a, void *p, uint64_t units, uint32_t re
     bool inner = e != STW_NO_ENTRY && stwi_inner(m, e, a->entries[e].life_nf);
     m->looped |= e != STW_NO_ENTRY && e >= m->wrap;
     m->inner += inner;
-    *r = (stw_rec){(uintptr_t)p, (uint32_t)units, ref, s->index & 0x3fffffff, inner, planned, vote};
+    *r = (stw_rec){.key = (uintptr_t)p, .units = (uint32_t)units, .ref = ref, .stream = s->index & 0xfffffff, .inner = inner,
+                   .planned = planned, .vote = vote};
     a->live.count++;
     a->stats.live_bytes += units << STW_UNIT_SHIFT;
     if (a->stats.live_bytes > a->stats.peak_live_bytes)
         a->stats.peak_live_bytes = a->stats.live_bytes;
 }
 
+/* Takes the atoms [begin, end) for later work of s, if all are free and it can be made to wait for who had them. */
+static inline bool take_locked(stw_allocator *a, const stw_stream *s, uint32_t begin, uint32_t end)
+{
+    if (!stwi_range_take(a->occupied, begin, end))
+        return false;
+    if (__builtin_expect(a->order != NULL, 0) && !stwi_order_take_locked(a, s, begin, end)) {
+        stwi_range_give(a->occupied, begin, end);
+        return false;
+    }
+    return true;
+}
+
 /* Takes the atoms [atom, end) for a guest; NULL where there are none to take. */
 static void *guest_at_locked(stw_allocator *a, const stw_stream *s, uint64_t units, uint32_t atom, uint32_t end, uint32_t vote)
 {
-    if (atom == STW_NO_ENTRY || !stwi_range_take(a->occupied, atom, end))
+    if (atom == STW_NO_ENTRY || !take_locked(a, s, atom, end))
         return NULL;
     void *p = a->arena + ((uint64_t)a->plan.bounds[atom] << STW_UNIT_SHIFT);
     a->stats.guests++;
@@ -263,8 +287,10 @@ static __attribute__((noinline)) void *guest_locked(stw_allocator *a, const stw_
 static __attribute__((noinline)) void lap_locked(stw_allocator *a)
 {
     uint64_t served = stwi_heap_requests(&a->stats);
-    if (served == a->lap_heap)
+    if (served == a->lap_heap) {
+        stwi_limbo_leave_all_locked(a, false);
         stwi_trim_locked(a);
+    }
     a->lap_heap = served;
 }
 
@@ -303,7 +329,7 @@ static inline void *malloc_locked(stw_allocator *a, uint64_t units, uint64_t han
         if (a->resized < STW_RESIZED_TRUSTED) /* it may only pass for the entry */
             return from_heap_locked(a, s, units, entry, vote, &a->stats.unknown);
     }
-    if (!stwi_range_take(a->occupied, slot->atom_begin, slot->atom_end))
+    if (!take_locked(a, s, slot->atom_begin, slot->atom_end))
         return from_heap_locked(a, s, units, entry, vote, &a->stats.conflicts);
     void *p = a->arena + ((uint64_t)slot->lo << STW_UNIT_SHIFT);
     a->stats.hits++;
@@ -338,6 +364,8 @@ int stw_free(stw_allocator *a, void *p)
     int result = -1;
     if (r->units == 0) {
         a->stats.bad_free++;
+    } else if (__builtin_expect(r->pinned, 0)) {
+        result = 0;
     } else {
         uint64_t bytes = (uint64_t)r->units << STW_UNIT_SHIFT;
         a->match.inner -= r->inner;
@@ -345,9 +373,14 @@ int stw_free(stw_allocator *a, void *p)
         if (r->planned) {
             uint32_t begin, end;
             stwi_arena_atoms(a, r, &begin, &end);
+            if (__builtin_expect(a->order != NULL, 0))
+                stwi_order_freed_locked(a, r, begin, end);
             stwi_range_give(a->occupied, begin, end);
         } else {
-            stwi_heap_free_locked(a->streams[r->stream].heap, r->ref);
+            if (__builtin_expect(r->marked, 0))
+                stwi_limbo_enter_locked(a, r);
+            else
+                stwi_heap_free_locked(a->streams[r->stream].heap, r->ref);
             a->stats.heap_live_bytes -= bytes;
         }
         stwi_table_remove(&a->live, r);
@@ -361,13 +394,17 @@ int stw_free(stw_allocator *a, void *p)
 
 int stw_record_stream(stw_allocator *a, void *p, uint64_t stream)
 {
-    (void)stream;
     if (!p)
         return 0;
     if (!a)
         return -1;
     stw_owner *owner = stwi_lock(&a->lock);
-    int result = stwi_table_find(&a->live, (uintptr_t)p)->units != 0 ? 0 : -1;
+    stw_rec *r = stwi_table_find(&a->live, (uintptr_t)p);
+    int result = r->units != 0 ? 0 : -1;
+    if (result == 0 && a->backend.event_record && a->streams[r->stream].handle != stream) {
+        const stw_stream *s = make_stream_locked(a, stream);
+        r->pinned |= !s || (!a->order && !stwi_order_make(a, false)) || !stwi_mark_locked(a, r, s);
+    }
     stwi_unlock(&a->lock, owner);
     return result;
 }
@@ -377,6 +414,7 @@ uint64_t stw_trim(stw_allocator *a)
     if (!a)
         return 0;
     stw_owner *owner = stwi_lock(&a->lock);
+    stwi_limbo_leave_all_locked(a, false);
     uint64_t bytes = stwi_trim_locked(a);
     stwi_unlock(&a->lock, owner);
     return bytes;
@@ -388,8 +426,10 @@ int stw_set_capacity(stw_allocator *a, uint64_t bytes)
         return -1;
     stw_owner *owner = stwi_lock(&a->lock);
     uint64_t limit = lower_limit(bytes, a->plan.capacity_bytes);
-    if (limit && a->stats.reserved_bytes > limit)
+    if (limit && a->stats.reserved_bytes > limit) {
+        stwi_limbo_leave_all_locked(a, true);
         stwi_trim_locked(a);
+    }
     bool fits = !limit || a->stats.reserved_bytes <= limit;
     if (fits)
         a->capacity_bytes = limit;

@@ -49,6 +49,7 @@ typedef enum {
  *
  * The event functions are the order of work between streams. All of them are there, or none: where work
  * is done when the call that asks for it returns, as on the host, nothing ever needs to wait.
+ * A stream that is being captured into a graph has none to give: they fail there.
  * event_record: an event that is reached when all work queued on `stream` so far is done; NULL on failure.
  * event_wait: work queued on `stream` from now on begins only when the event is reached. 0 on success.
  * event_done: 1 when it has been reached, as the host sees it, 0 before that, -1 on failure.
@@ -112,7 +113,10 @@ typedef struct {
     uint64_t sweeps; /* times the plan was read for idle space, before a heap committed memory */
     uint64_t trims, returned_bytes; /* times that heaps gave memory back, and how much in all */
     uint64_t event_records, event_waits; /* events recorded; waits asked of a stream */
-    uint64_t deferred;  /* blocks whose reuse had to wait for a stream named by stw_record_stream */
+    uint64_t young_waits;    /* of those, for an event less than the plan's AGE requests old (at least 128; without one 500) */
+    uint64_t waited_age;     /* age of the events waited for, in requests, summed */
+    uint64_t event_failures; /* times the backend could not record, wait or ask; the request went elsewhere */
+    uint64_t deferred;  /* blocks that heaps held back at their free for a stream named by stw_record_stream */
     uint64_t position;  /* entry expected next (the best hypothesis) */
     uint64_t atoms;     /* pieces of the arena */
 } stw_stats;
@@ -138,7 +142,8 @@ STW_API void *stw_malloc(stw_allocator *a, size_t size, uint64_t stream);
 STW_API int stw_free(stw_allocator *a, void *p);
 
 /* Work of `stream`, queued before p is freed, uses p, too: what p lies on is used again only after that.
- * Returns 0, or -1 where p is not live. Its own stream need not be named; NULL is fine. */
+ * Returns 0, or -1 where p is not live. Its own stream need not be named; NULL is fine. Where there is no memory
+ * to remember it, or for more than 256 streams, p stays live for ever once it is freed. */
 STW_API int stw_record_stream(stw_allocator *a, void *p, uint64_t stream);
 
 /* Gives back all memory of heaps that holds nothing, in granules; the arena stays. Returns the bytes.

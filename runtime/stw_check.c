@@ -130,7 +130,7 @@ static const char *check_streams(const stw_allocator *a)
 static int check_locked(const stw_allocator *a, uint64_t *seen, const char **sentence)
 {
     census c = {0};
-    uint64_t used_n = 0, used_units = 0, committed = a->arena ? a->arena_reserved_bytes : 0;
+    uint64_t used_n = 0, used_units = 0, limbo_n = 0, limbo_units = 0, committed = a->arena ? a->arena_reserved_bytes : 0;
     const stw_stats *s = &a->stats;
     if ((*sentence = check_table(&a->live)) != NULL || (*sentence = check_table(&a->handles)) != NULL)
         return 1;
@@ -147,8 +147,10 @@ static int check_locked(const stw_allocator *a, uint64_t *seen, const char **sen
             return 5;
         committed += h ? h->committed_bytes : 0;
     }
-    *sentence = "used blocks and live heap allocations do not agree";
-    if (used_n != c.heap_n || used_units != c.heap_units)
+    if ((*sentence = stwi_order_check(a)) != NULL || (*sentence = stwi_marks_check(a, &limbo_n, &limbo_units)) != NULL)
+        return 12;
+    *sentence = "used blocks, live heap allocations and those in limbo do not agree";
+    if (used_n != c.heap_n + limbo_n || used_units != c.heap_units + limbo_units)
         return 6;
     *sentence = "live bytes do not agree with what is live";
     if (s->live_bytes != c.units << STW_UNIT_SHIFT || s->heap_live_bytes != c.heap_units << STW_UNIT_SHIFT ||

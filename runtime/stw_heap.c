@@ -252,6 +252,46 @@ static stw_heap *make_heap_locked(const stw_allocator *a)
     return h;
 }
 
+/* Where `units` go: into a free block, or at the top, where the last block may be free. */
+typedef struct {
+    uint32_t block, tail; /* 0: none */
+    uint64_t start;
+    bool fits;
+} spot;
+
+static spot find_spot(const stw_heap *h, uint64_t units)
+{
+    spot p = {.block = units < STW_SMALL_UNITS ? list_find(h, (uint32_t)units) : 0};
+    if (!p.block)
+        p.block = tree_find(h, units);
+    p.tail = !p.block && h->last && !h->blocks[h->last].used ? h->last : 0;
+    p.start = p.block ? h->blocks[p.block].start : p.tail ? h->blocks[p.tail].start : h->top;
+    p.fits = units <= h->limit_units - p.start;
+    return p;
+}
+
+/* Commits what the spot needs, after making room where there is none. Freed blocks that were held back for other
+ * streams come first: the spot may then be a better one. */
+static __attribute__((noinline)) bool make_ready(stw_allocator *a, stw_stream *s, uint64_t units, bool may_commit, spot *p)
+{
+    stw_heap *h = s->heap;
+    while (stwi_limbo_leave_locked(a, s, false)) {
+        *p = find_spot(h, units);
+        if (p->fits && stwi_pages_ready(a, h, p->start, units))
+            return true;
+    }
+    if (!may_commit)
+        return false;
+    if (p->fits && stwi_pages_commit_locked(a, h, p->start, units))
+        return true;
+    if (stwi_limbo_leave_all_locked(a, true)) {
+        *p = find_spot(h, units);
+        if (p->fits && stwi_pages_commit_locked(a, h, p->start, units))
+            return true;
+    }
+    return p->fits && stwi_trim_locked(a) > 0 && stwi_pages_commit_locked(a, h, p->start, units);
+}
+
 uint32_t stwi_heap_alloc_locked(stw_allocator *a, stw_stream *s, uint64_t units, bool may_commit)
 {
     if (!s->heap && (!may_commit || (s->heap = make_heap_locked(a)) == NULL))
@@ -259,18 +299,10 @@ uint32_t stwi_heap_alloc_locked(stw_allocator *a, stw_stream *s, uint64_t units,
     stw_heap *h = s->heap;
     if (!records_ensure(h, 1))
         return 0;
-    uint32_t b = units < STW_SMALL_UNITS ? list_find(h, (uint32_t)units) : 0;
-    if (!b)
-        b = tree_find(h, units);
-    uint32_t tail = !b && h->last && !h->blocks[h->last].used ? h->last : 0;
-    uint64_t start = b ? h->blocks[b].start : tail ? h->blocks[tail].start : h->top;
-    if (units > h->limit_units - start)
+    spot p = find_spot(h, units);
+    if (!(p.fits && stwi_pages_ready(a, h, p.start, units)) && !make_ready(a, s, units, may_commit, &p))
         return 0;
-    if (!may_commit && !stwi_pages_ready(a, h, start, units))
-        return 0;
-    if (!stwi_pages_commit_locked(a, h, start, units) &&
-        (stwi_trim_locked(a) == 0 || !stwi_pages_commit_locked(a, h, start, units)))
-        return 0;
+    uint32_t b = p.block, tail = p.tail;
     if (b) {
         free_remove(h, b);
         uint32_t rest = h->blocks[b].units - (uint32_t)units;
@@ -279,13 +311,13 @@ uint32_t stwi_heap_alloc_locked(stw_allocator *a, stw_stream *s, uint64_t units,
             free_insert(h, block_after(h, b, h->blocks[b].start + (uint32_t)units, rest));
         }
     } else {
-        h->top = (uint32_t)(start + units);
+        h->top = (uint32_t)(p.start + units);
         if (tail) {
             b = tail;
             free_remove(h, b);
             h->blocks[b].units = (uint32_t)units;
         } else {
-            b = block_after(h, h->last, (uint32_t)start, (uint32_t)units);
+            b = block_after(h, h->last, (uint32_t)p.start, (uint32_t)units);
         }
     }
     h->blocks[b].used = 1;

@@ -5,6 +5,8 @@
  *   stw_heap.c      best fit in one growing range, for each stream
  *   stw_pages.c     which granules of it are committed; giving back
  *   stw_table.c     address -> what lives there; stream handle -> stream
+ *   stw_order.c     which stream has to wait for which
+ *   stw_marks.c     blocks that several streams use
  *   stw.c           create, destroy, malloc, free, mark
  *   stw_check.c     stats, walk, the self-check
  *   stw_report.c    the report
@@ -107,7 +109,9 @@ typedef struct {
     uint64_t key;
     uint32_t units;  /* 0: this cell is empty */
     uint32_t ref;    /* planned: slot, or STW_GUEST + first atom; heap: block; of a stream: its index */
-    uint32_t stream : 30; /* index in a->streams */
+    uint32_t stream : 28; /* index in a->streams */
+    uint32_t marked : 1;  /* other streams use it, too (stw_marks.c) */
+    uint32_t pinned : 1;  /* others that could not be noted: it is never reused */
     uint32_t inner : 1;   /* of a loop entry that dies within its iteration */
     uint32_t planned : 1; /* 1: in the arena */
     uint32_t vote;   /* of a request that matched a firm entry: the position at which it is freed; else STW_NO_ENTRY */
@@ -184,6 +188,8 @@ typedef struct {
     uint32_t last;            /* the block that ends at top; 0: none */
     stw_block *blocks;
     uint32_t n_blocks, cap_blocks; /* records ever used; records there is room for */
+    uint32_t limbo, limbo_last; /* freed blocks that other streams may still use: marks of the first and the last; 0: none */
+    uint64_t n_limbo;
     uint32_t spare, n_spare;       /* chain of unused records below n_blocks, its length */
     uint32_t octaves;              /* bit o: large[o] is not 0 */
     uint64_t large[STW_OCTAVES];   /* bit k: root[o][k] is not 0 */
@@ -193,9 +199,12 @@ typedef struct {
     uint32_t head[STW_SMALL_UNITS]; /* first free block of exactly that many units */
 } stw_heap;
 
+#define STW_NO_PLAN (-1)
+#define STW_NOT_ASKED (-2)
+
 typedef struct {
     uint64_t handle;
-    int32_t plan;   /* index of the plan's stream; -1: none, its requests match nothing */
+    int32_t plan;   /* index of the plan's stream; STW_NO_PLAN: none, its requests match nothing; STW_NOT_ASKED before the first */
     uint32_t index; /* of this in a->streams */
     stw_heap *heap; /* NULL before the first request that needs it */
 } stw_stream;
@@ -308,6 +317,7 @@ struct stw_allocator {
     const stw_slot *slots;
     uint64_t *occupied;      /* bit per atom: a live allocation covers it */
     stw_stream *last_stream; /* of the last request; NULL at first */
+    struct stw_order *order; /* NULL: no stream ever waits for another */
     stw_table live;          /* address -> allocation */
     stw_stats stats;         /* counters; stw_get_stats fills in what can be derived */
     stw_matcher match;
@@ -454,6 +464,30 @@ static inline void stwi_arena_atoms(const stw_allocator *a, const stw_rec *r, ui
         *end = a->slots[r->ref].atom_end;
     }
 }
+
+/* ---- the order of work between streams (stw_order.c, stw_marks.c) ---- */
+
+typedef struct stw_order stw_order;
+
+bool stwi_order_make(stw_allocator *a, bool shared); /* false: no memory */
+void stwi_order_drop(stw_allocator *a);
+/* Makes the stream wait for all others that had the atoms [begin, end), so that its work from now on may use
+ * them. False: there is no way to make sure. The order is there (a->order). */
+bool stwi_order_take_locked(stw_allocator *a, const stw_stream *s, uint32_t begin, uint32_t end);
+/* The allocation r of the arena is freed, in the atoms [begin, end). The order is there. */
+void stwi_order_freed_locked(stw_allocator *a, const stw_rec *r, uint32_t begin, uint32_t end);
+/* Stream s, not its own, uses r, too. False: that cannot be remembered. The order is there. */
+bool stwi_mark_locked(stw_allocator *a, stw_rec *r, const stw_stream *s);
+uint32_t stwi_marks_take(stw_allocator *a, uint64_t key); /* the first mark of a marked block, which is unmarked */
+uint32_t stwi_mark_drop(stw_order *o, uint32_t m);        /* the one after it */
+/* The marked allocation r of a heap is freed: its block waits. */
+void stwi_limbo_enter_locked(stw_allocator *a, const stw_rec *r);
+/* Frees the blocks of s's heap whose waiting is over; where `wait`, by making s wait for what is left, however young.
+ * Returns whether any came free. */
+bool stwi_limbo_leave_locked(stw_allocator *a, stw_stream *s, bool wait);
+bool stwi_limbo_leave_all_locked(stw_allocator *a, bool wait); /* of all heaps */
+const char *stwi_order_check(const stw_allocator *a);
+const char *stwi_marks_check(const stw_allocator *a, uint64_t *limbo_blocks, uint64_t *limbo_units);
 
 /* ---- ranges of the occupancy bitmap ---- */
 

@@ -85,7 +85,10 @@ type Stats struct {
 	Trims, ReturnedBytes             uint64 // times that heaps gave memory back, and how much in all
 
 	EventRecords, EventWaits uint64 // events recorded; waits asked of a stream
-	Deferred                 uint64 // blocks whose reuse had to wait for a stream named by RecordStream
+	YoungWaits               uint64 // of those, for an event less than the plan's AGE requests old (at least 128; without one 500)
+	WaitedAge                uint64 // age of the events waited for, in requests, summed
+	EventFailures            uint64 // times the backend could not record, wait or ask; the request went elsewhere
+	Deferred                 uint64 // blocks that heaps held back at their free for a stream named by RecordStream
 
 	Position uint64 // entry expected next; the number of entries while it is not known
 	Atoms    uint64 // pieces of the arena between neighbouring planned boundaries

@@ -1,0 +1,351 @@
+/* stw_order.c: the order of work between streams.
+ *
+ * Memory is handed out and taken back in the order of the host's calls, but work queued on different
+ * streams is done in any order. On one stream that is no matter: the next owner's work is queued after
+ * the last one's. Where the next owner is on another stream, its stream has to wait.
+ *
+ * The host frees a block after it has queued all work that uses it. So an event recorded on the
+ * block's stream at any time after the free will do; a later one makes the other stream wait for more
+ * than it must, which costs overlap, never correctness. Frees are numbered, all streams together:
+ *
+ *     stream A     use p     free p        free q
+ *                              41            44
+ *     events of A         e1           e2            e3
+ *     covers              38           43            45
+ *
+ *     stream B                                                malloc -> p       wait e2, now known[B][A] = 43
+ *                                                             malloc -> q       wait e3, now known[B][A] = 45
+ *
+ * For each stream there is the number of its last free of every atom, so the rule holds by address, whatever
+ * the plan said and whatever happened since: planned, displaced, guest. A request of B asks, for each other
+ * stream A, for the largest number of its atoms; what known[B][A] covers needs no wait.
+ *
+ * Which event? An event costs its recording, a wait costs overlap unless it is for something long past.
+ * So an event is recorded on a stream some time after its first free that none covers (`every`, a part of
+ * AGE), not for each, and B waits for the youngest event that is at least AGE requests old, if that covers what it
+ * needs: it will cover the next reuses as well; else for the oldest that does; else for one recorded
+ * now. STW_EVENTS of each stream are kept: that is two AGEs.
+ *
+ * Waits are transitive. An event carries what its stream knew when it was recorded, a vector clock
+ * (Fidge 1988, Mattern 1989): B waiting for A after A has waited for C needs no wait for C. Of several
+ * streams the one with the latest free comes first, so that this is seen.
+ *
+ * Numbers of a range cost as little as its occupancy: words of 64 atoms have the largest number in them
+ * (`most`) and one that all their atoms have at least (`all`). Numbers only grow, so both are plain stores:
+ *
+ *     free of [40, 200), number 7:   atom[40 .. 63] = 7, most[0] = 7    all[1] = all[2] = most[1] = most[2] = 7    …
+ *     the largest in [a, b):         most[w] of its whole words; of the others only where most[w] may matter at all
+ *
+ * Where an event cannot be recorded or waited for, or a stream has no line, the range is not handed out and
+ * the request goes to the heap, where its own stream's order is enough. A backend refuses both while
+ * a stream is captured into a graph: an event of a capture means nothing outside.
+ *
+ * Nothing of this is there (a->order is NULL) for a backend without events, and before the first
+ * stw_record_stream where streams lie apart.
+ */
+#include "stw_order.h"
+
+#include <string.h>
+
+#define DEFAULT_AGE 500u /* requests: two to three layers */
+#define LEAST_AGE 128u   /* what is younger is taken to be still going on, also where the plan has a smaller AGE */
+#define MOST_EVERY 256u
+
+static const stw_event *newest(const stw_line *l)
+{
+    return l->n > 0 ? &l->events[(l->first + l->n - 1) % STW_EVENTS] : NULL;
+}
+
+static uint64_t *clock_of(const stw_order *o, uint32_t x, uint32_t place)
+{
+    return o->clocks + ((size_t)x * STW_EVENTS + place) * STW_ORDERED;
+}
+
+static uint32_t n_ordered(const stw_allocator *a)
+{
+    return a->n_streams < STW_ORDERED ? a->n_streams : STW_ORDERED;
+}
+
+bool stwi_order_make(stw_allocator *a, bool shared)
+{
+    const size_t row = STW_ORDERED * sizeof(uint64_t);
+    stw_order *o = stwi_map(sizeof *o);
+    if (!o)
+        return false;
+    o->cap_nodes = 1024;
+    o->known = stwi_map(STW_ORDERED * row);
+    o->clocks = stwi_map(STW_ORDERED * STW_EVENTS * row);
+    o->nodes = stwi_map(o->cap_nodes * sizeof *o->nodes);
+    a->order = o;
+    if (!stwi_table_init(&o->marked, 6) || !o->known || !o->clocks || !o->nodes) {
+        stwi_order_drop(a);
+        return false;
+    }
+    o->n_nodes = 1;
+    o->shared = shared;
+    o->age = shared ? a->plan.shared_age - 1 : DEFAULT_AGE;
+    o->age = o->age < LEAST_AGE ? LEAST_AGE : o->age;
+    o->every = o->age / 8 < MOST_EVERY ? o->age / 8 : MOST_EVERY;
+    o->due = UINT64_MAX;
+    return true;
+}
+
+void stwi_order_drop(stw_allocator *a)
+{
+    const size_t row = STW_ORDERED * sizeof(uint64_t);
+    stw_order *o = a->order;
+    if (!o)
+        return;
+    for (uint32_t i = 0; i < o->n; i++) {
+        stw_line *l = &o->line[o->lines[i]];
+        for (; l->n > 0; l->n--, l->first = (l->first + 1) % STW_EVENTS)
+            a->backend.event_drop(a->backend.ctx, l->events[l->first].event);
+        stwi_unmap(l->atom, (a->plan.n_atoms + 2 * (a->plan.n_atoms / 64 + 1)) * sizeof *l->atom);
+    }
+    stwi_unmap(o->known, STW_ORDERED * row);
+    stwi_unmap(o->clocks, STW_ORDERED * STW_EVENTS * row);
+    stwi_unmap(o->nodes, o->cap_nodes * sizeof *o->nodes);
+    stwi_table_drop(&o->marked);
+    stwi_unmap(o, sizeof *o);
+    a->order = NULL;
+}
+
+stw_line *stwi_line(stw_allocator *a, uint32_t stream, bool atoms)
+{
+    stw_order *o = a->order;
+    if (stream >= STW_ORDERED)
+        return NULL;
+    stw_line *l = &o->line[stream];
+    if (atoms && !l->atom) {
+        size_t n = a->plan.n_atoms, words = n / 64 + 1;
+        if ((l->atom = stwi_map((n + 2 * words) * sizeof *l->atom)) == NULL)
+            return NULL;
+        l->most = l->atom + n;
+        l->all = l->most + words;
+    }
+    if (!l->listed)
+        o->lines[o->n++] = stream;
+    l->listed = true;
+    return l;
+}
+
+void stwi_line_note(stw_allocator *a, uint32_t x)
+{
+    stw_order *o = a->order;
+    stw_line *l = &o->line[x];
+    const stw_event *e = newest(l);
+    if (l->last <= (e ? e->covers : 0)) {
+        l->since = stwi_requests(&a->stats);
+        if (l->since + o->every < o->due)
+            o->due = l->since + o->every;
+    }
+    l->last = o->frees;
+}
+
+/* An event of x that covers everything so far. */
+static bool record(stw_allocator *a, uint32_t x)
+{
+    stw_order *o = a->order;
+    stw_line *l = &o->line[x];
+    void *event = a->backend.event_record(a->backend.ctx, a->streams[x].handle);
+    if (!event) {
+        a->stats.event_failures++;
+        l->since = stwi_requests(&a->stats); /* to be tried again */
+        return false;
+    }
+    if (l->n == STW_EVENTS) {
+        a->backend.event_drop(a->backend.ctx, l->events[l->first].event);
+        l->first = (l->first + 1) % STW_EVENTS;
+        l->n--;
+    }
+    uint32_t place = (l->first + l->n++) % STW_EVENTS;
+    l->events[place] = (stw_event){event, o->frees, stwi_requests(&a->stats)};
+    memcpy(clock_of(o, x, place), stwi_known(o, x), n_ordered(a) * sizeof(uint64_t));
+    clock_of(o, x, place)[x] = o->frees;
+    a->stats.event_records++;
+    return true;
+}
+
+void stwi_order_due(stw_allocator *a)
+{
+    stw_order *o = a->order;
+    uint64_t now = stwi_requests(&a->stats);
+    if (now < o->due)
+        return;
+    o->due = UINT64_MAX;
+    for (uint32_t i = 0; i < o->n; i++) {
+        stw_line *l = &o->line[o->lines[i]];
+        const stw_event *e = newest(l);
+        if (l->last <= (e ? e->covers : 0) || (l->since + o->every <= now && record(a, o->lines[i])))
+            continue;
+        if (l->since + o->every < o->due)
+            o->due = l->since + o->every;
+    }
+}
+
+/* The place in x's ring of the oldest event that covers number t; UINT32_MAX: there is none. */
+static uint32_t covering(const stw_line *l, uint64_t t)
+{
+    for (uint32_t i = 0; i < l->n; i++)
+        if (l->events[(l->first + i) % STW_EVENTS].covers >= t)
+            return i;
+    return UINT32_MAX;
+}
+
+bool stwi_line_wait(stw_allocator *a, uint32_t b, uint32_t x, uint64_t t)
+{
+    stw_order *o = a->order;
+    stw_line *l = &o->line[x];
+    uint64_t now = stwi_requests(&a->stats);
+    uint32_t i = covering(l, t);
+    if (i == UINT32_MAX) {
+        if (!record(a, x))
+            return false;
+        i = l->n - 1;
+    }
+    while (i + 1 < l->n && now - l->events[(l->first + i + 1) % STW_EVENTS].asked >= o->age)
+        i++;
+    const uint32_t at = (l->first + i) % STW_EVENTS;
+    const stw_event *e = &l->events[at];
+    if (a->backend.event_wait(a->backend.ctx, a->streams[b].handle, e->event) != 0) {
+        a->stats.event_failures++;
+        return false;
+    }
+    uint64_t *mine = stwi_known(o, b), *its = clock_of(o, x, at);
+    for (uint32_t k = 0; k < n_ordered(a); k++)
+        mine[k] = its[k] > mine[k] ? its[k] : mine[k];
+    a->stats.event_waits++;
+    a->stats.young_waits += now - e->asked < o->age;
+    a->stats.waited_age += now - e->asked;
+    return true;
+}
+
+bool stwi_line_reached(stw_allocator *a, uint32_t x, uint64_t t)
+{
+    stw_line *l = &a->order->line[x];
+    if (l->reached >= t)
+        return true;
+    uint32_t i = covering(l, t);
+    if (i == UINT32_MAX)
+        return false;
+    const stw_event *e = &l->events[(l->first + i) % STW_EVENTS];
+    int done = a->backend.event_done(a->backend.ctx, e->event);
+    if (done > 0)
+        l->reached = e->covers;
+    a->stats.event_failures += done < 0;
+    return done > 0;
+}
+
+/* The largest number in the atoms [begin, end) of one word, where it is above `known`; else 0. */
+static uint64_t latest_in_word(const stw_line *l, uint32_t begin, uint32_t end, uint64_t known)
+{
+    const uint32_t w = begin >> 6;
+    uint64_t t = l->all[w];
+    if (l->most[w] <= known)
+        return 0;
+    for (uint32_t i = begin; i < end; i++)
+        t = l->atom[i] > t ? l->atom[i] : t;
+    return t > known ? t : 0;
+}
+
+/* The same of any range. */
+static uint64_t latest(const stw_line *l, uint32_t begin, uint32_t end, uint64_t known)
+{
+    uint32_t w0 = begin >> 6, w1 = (end - 1) >> 6;
+    if (w0 == w1)
+        return latest_in_word(l, begin, end, known);
+    uint64_t t = latest_in_word(l, begin, (w0 + 1) << 6, known), u = latest_in_word(l, w1 << 6, end, known);
+    t = u > t ? u : t;
+    for (uint32_t w = w0 + 1; w < w1; w++)
+        t = l->most[w] > known && l->most[w] > t ? l->most[w] : t;
+    return t;
+}
+
+static void note_atoms(stw_line *l, uint32_t begin, uint32_t end, uint64_t number)
+{
+    for (uint32_t w = begin >> 6; w <= (end - 1) >> 6; w++)
+        l->most[w] = number;
+    while (begin < end) {
+        uint32_t stop = (begin | 63) + 1;
+        if ((begin & 63) == 0 && stop <= end) {
+            l->all[begin >> 6] = number;
+            begin = stop;
+            continue;
+        }
+        for (stop = stop < end ? stop : end; begin < stop; begin++)
+            l->atom[begin] = number;
+    }
+}
+
+bool stwi_order_take_locked(stw_allocator *a, const stw_stream *s, uint32_t begin, uint32_t end)
+{
+    stw_order *o = a->order;
+    const uint32_t b = s->index;
+    stwi_order_due(a);
+    if (b >= STW_ORDERED || (o->shared && !stwi_line(a, b, true))) /* its own free could not be noted */
+        return false;
+    for (;;) {
+        uint32_t which = 0;
+        uint64_t t = 0;
+        for (uint32_t i = 0; i < o->n; i++) {
+            const uint32_t x = o->lines[i];
+            const stw_line *l = &o->line[x];
+            if (x == b || !l->atom)
+                continue;
+            uint64_t known = stwi_known(o, b)[x], u = latest(l, begin, end, l->reached > known ? l->reached : known);
+            if (u > t) {
+                t = u;
+                which = x;
+            }
+        }
+        if (t == 0)
+            return true;
+        if (!stwi_line_wait(a, b, which, t))
+            return false;
+    }
+}
+
+void stwi_order_freed_locked(stw_allocator *a, const stw_rec *r, uint32_t begin, uint32_t end)
+{
+    stw_order *o = a->order;
+    o->frees++;
+    if (o->shared) {
+        stwi_line_note(a, r->stream);
+        note_atoms(&o->line[r->stream], begin, end, o->frees);
+    }
+    for (uint32_t m = r->marked ? stwi_marks_take(a, r->key) : 0; m; m = stwi_mark_drop(o, m)) {
+        stwi_line_note(a, o->nodes[m].stream);
+        note_atoms(&o->line[o->nodes[m].stream], begin, end, o->frees);
+    }
+}
+
+/* The events of a line and its numbers against each other. */
+static const char *check_line(const stw_allocator *a, const stw_line *l)
+{
+    uint64_t covers = 0;
+    for (uint32_t i = 0; i < l->n; i++) {
+        const stw_event *e = &l->events[(l->first + i) % STW_EVENTS];
+        if (!e->event || e->covers < covers || e->covers > a->order->frees)
+            return "a stream's events are out of order";
+        covers = e->covers;
+    }
+    if (l->last > a->order->frees || l->reached > covers)
+        return "a stream's last free has a number that was never given";
+    for (uint32_t i = 0; l->atom && i < a->plan.n_atoms; i++) {
+        uint32_t w = i >> 6;
+        if (l->atom[i] > l->most[w] || l->all[w] > l->most[w] || l->most[w] > l->last)
+            return "the numbers of a stream's frees are wrong";
+    }
+    return NULL;
+}
+
+const char *stwi_order_check(const stw_allocator *a)
+{
+    const stw_order *o = a->order;
+    for (uint32_t i = 0; o && i < o->n; i++) {
+        const char *wrong = check_line(a, &o->line[o->lines[i]]);
+        if (wrong)
+            return wrong;
+    }
+    return NULL;
+}
