@@ -31,6 +31,8 @@ type Options struct {
 	// of up to ExactMembers buffers that stay above their live peak are given to it, once each. It
 	// must be a function of its arguments. Called from several goroutines.
 	Exact func(buffers []ir.Buffer, best ir.Layout) ir.Layout
+	// Lower, if not nil, may lower a layout that PackUnder's ordinary race made of buffers, and raise its bound.
+	Lower func(buffers []ir.Buffer, best ir.Layout, bound ir.Bytes) (ir.Layout, ir.Bytes)
 	// Workers is the number of goroutines; 0: one for each processor. It does not change
 	// the result.
 	Workers int

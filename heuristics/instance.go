@@ -39,6 +39,7 @@ type instance struct {
 	blocks  blockSet
 	exact   func([]ir.Buffer, ir.Layout) ir.Layout // Options.Exact
 	folded  fold
+	under   *under // where rules ask for more than lives and sizes say; else nil
 }
 
 // piece is the time of a buffer in sections: two half-open ranges, [s, e) for the main

@@ -114,6 +114,11 @@ type bench struct {
 	peak    int64
 	order   []int32 // scratch for packers
 	class   []uint8 // scratch for packers
+
+	// Under rules, see underfit.go.
+	tightFirst bool
+	ahead      []int32 // units that go before all others
+	taken      []list  // addresses for apart, by list
 }
 
 // leash says how far a try may go. The zero leash lets it run to the end.
@@ -161,6 +166,9 @@ func (w *bench) pack(order []int32, choose func(id int32) fit) bool {
 
 // fill is pack with what is placed already.
 func (w *bench) fill(order []int32, choose func(id int32) fit) bool {
+	if w.in.under != nil {
+		return w.fillUnder(order, choose)
+	}
 	ceil := int64(math.MaxInt64)
 	for n, id := range order {
 		if n%asking == 0 {

@@ -18,6 +18,7 @@ type Packer struct {
 	reference bool              // always runs to its end, so that its peak is known
 	most      int               // only for problems of up to this many buffers; 0: any
 	coarse    bool              // also tried on coarse problems
+	views     bool              // places through the index alone: also where streams share
 }
 
 // Layout runs the packer alone. It has the guarantees of Pack, but for the comparison
@@ -40,30 +41,30 @@ const firstGrouped = "groups"
 // packers is the portfolio, in the order in which Pack tries it: cheap ones that settle
 // most programs first.
 var packers = []Packer{
-	{Name: "size", Doc: "greedy by size, first fit", run: greedy(bySize, firstFit)},
-	{Name: "two-level-1", Doc: "two-level fit: long by start, short by size, first fit", coarse: true,
+	{Name: "size", Doc: "greedy by size, first fit", views: true, run: greedy(bySize, firstFit)},
+	{Name: "two-level-1", Doc: "two-level fit: long by start, short by size, first fit", views: true, coarse: true,
 		run: twoLevel(per{1, 5}, byStart, bySize, firstFit, firstFit, smallAsOthers, per{0, 1}, per{0, 1}, off)},
-	{Name: "two-level-2", Doc: "two-level fit: long by start, short by crest, first fit, promotion within 0.3 %", coarse: true,
+	{Name: "two-level-2", Doc: "two-level fit: long by start, short by crest, first fit, promotion within 0.3 %", views: true, coarse: true,
 		run: twoLevel(per{1, 50}, byStart, byCrest, firstFit, firstFit, smallLast, per{1, 5000}, per{0, 1}, per{3, 1000})},
-	{Name: "two-level-3", Doc: "two-level fit: long by size and end, short by size, best and first fit, promotion at the peak", coarse: true,
+	{Name: "two-level-3", Doc: "two-level fit: long by size and end, short by size, best and first fit, promotion at the peak", views: true, coarse: true,
 		run: twoLevel(per{1, 40}, bySizeEnd, bySize, bestFit, firstFit, smallFirst, per{1, 30000}, per{0, 1}, per{0, 1})},
-	{Name: "two-level-5", Doc: "two-level fit: long by start, short by need, first and best fit, promotion within 0.005 %", coarse: true,
+	{Name: "two-level-5", Doc: "two-level fit: long by start, short by need, first and best fit, promotion within 0.005 %", views: true, coarse: true,
 		run: twoLevel(per{1, 37}, byStart, byNeed, firstFit, bestFit, smallLastAll, per{1, 2000}, per{0, 1}, per{5, 100000})},
-	{Name: "two-level-6", Doc: "two-level fit: long by family and end, short by need, best and first fit, promotion within 0.3 %, half-lived first", coarse: true,
+	{Name: "two-level-6", Doc: "two-level fit: long by family and end, short by need, best and first fit, promotion within 0.3 %, half-lived first", views: true, coarse: true,
 		run: twoLevel(per{1, 90}, byFamEnd, byNeed, bestFit, firstFit, smallLastSizes, per{1, 500}, per{1, 2}, per{3, 1000})},
-	{Name: "two-level-7", Doc: "two-level fit: long by end, short by crest, best fit, promotion at the peak", coarse: true,
+	{Name: "two-level-7", Doc: "two-level fit: long by end, short by crest, best fit, promotion at the peak", views: true, coarse: true,
 		run: twoLevel(per{1, 37}, byEnd, byCrest, bestFit, bestFit, smallLastAll, per{1, 2000}, per{0, 1}, per{0, 1})},
-	{Name: "groups", Doc: "groups of congruent lifetimes by time-memory product, first fit", run: greedy(byGroup, firstFit)},
+	{Name: "groups", Doc: "groups of congruent lifetimes by time-memory product, first fit", views: true, run: greedy(byGroup, firstFit)},
 	{Name: "layers", Doc: "groups and sizes in layers, after the STWeaver paper", run: packLayers},
-	{Name: "two-level-8", Doc: "two-level fit: long by start, short by crest, best and first fit", coarse: true,
+	{Name: "two-level-8", Doc: "two-level fit: long by start, short by crest, best and first fit", views: true, coarse: true,
 		run: twoLevel(per{1, 5}, byStart, byCrest, bestFit, firstFit, smallFirst, per{1, 2000}, per{0, 1}, off)},
-	{Name: "two-level-4", Doc: "two-level fit: long by size and start, short by crest and start, best fit, promotion within 0.3 %", coarse: true,
+	{Name: "two-level-4", Doc: "two-level fit: long by size and start, short by crest and start, best fit, promotion within 0.3 %", views: true, coarse: true,
 		run: twoLevel(per{1, 75}, bySizeStart, byCrestStart, bestFit, bestFit, smallLast, per{1, 2000}, per{0, 1}, per{3, 1000})},
-	{Name: "area", Doc: "greedy by size × life, first fit", run: greedy(byArea, firstFit)},
-	{Name: "start", Doc: "by start, first fit", run: greedy(byStart, firstFit)},
-	{Name: "size-best", Doc: "greedy by size, best fit: the reference", reference: true, run: greedy(bySize, bestFit)},
-	{Name: "life", Doc: "greedy by lifespan, best fit", run: greedy(byLife, bestFit)},
-	{Name: "start-best", Doc: "by start, best fit: an online heap that knows nothing", run: greedy(byStart, bestFit)},
+	{Name: "area", Doc: "greedy by size × life, first fit", views: true, run: greedy(byArea, firstFit)},
+	{Name: "start", Doc: "by start, first fit", views: true, run: greedy(byStart, firstFit)},
+	{Name: "size-best", Doc: "greedy by size, best fit: the reference", views: true, reference: true, run: greedy(bySize, bestFit)},
+	{Name: "life", Doc: "greedy by lifespan, best fit", views: true, run: greedy(byLife, bestFit)},
+	{Name: "start-best", Doc: "by start, best fit: an online heap that knows nothing", views: true, run: greedy(byStart, bestFit)},
 	{Name: "dive-need-life", Doc: "lowest place first; ties by need, life, area", coarse: true, most: diveMost, run: dive(byNeedLife)},
 	{Name: "dive-need-area", Doc: "lowest place first; ties by need, area, life", coarse: true, most: diveMost, run: dive(byNeedArea)},
 	{Name: "dive-start", Doc: "lowest place first; ties by start", most: diveMost, run: dive(byStart)},

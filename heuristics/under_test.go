@@ -1,0 +1,72 @@
+package heuristics
+
+import (
+	"reflect"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"stweaver/internal/testkit"
+	"stweaver/ir"
+)
+
+// drawRuled makes a problem of one stream with constraints that the returned layout obeys.
+func drawRuled(t *rapid.T, most, tries int) (*ir.Problem, *ir.Layout) {
+	seed := rapid.Uint64().Draw(t, "seed")
+	r := testkit.Rand(seed)
+	n := rapid.IntRange(1, most).Draw(t, "n")
+	p := &ir.Problem{Streams: []uint64{0}}
+	switch rapid.IntRange(0, 3).Draw(t, "shape") {
+	case 0:
+		p.Buffers, p.L1 = testkit.Random(seed, n, 40, 1+n/3)
+		p.L0 = p.L1
+	case 1:
+		p.Buffers, p.L0, p.L1 = testkit.Loop(seed, max(n, 8), 24, 5)
+	case 2:
+		p.Buffers, p.L1 = testkit.Nested(seed, n, 30)
+	case 3:
+		p.Buffers, p.L1, _ = testkit.Rectangle(seed, n, 100, 60)
+		p.L0 = p.L1
+	}
+	l := testkit.FirstFit(&r, p, rapid.Bool().Draw(t, "shuffled"))
+	p.Constraints = testkit.Derive(&r, p, l, rapid.IntRange(0, tries).Draw(t, "tries"))
+	p.Constraints.Capacity = 0
+	return p, l
+}
+
+// What is found obeys, is never above the constrained greedy by size, nor below its bound; most of what can be
+// found is.
+func TestPackUnder(t *testing.T) {
+	cases, found := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		p, l := drawRuled(t, 60, 12)
+		o := Options{Effort: 2, Workers: 1}
+		r, ok := PackUnder(p, 0, o)
+		if cases++; !ok {
+			return
+		}
+		found++
+		if v := ir.Verify(p, nil, &r.Layout); len(v) > 0 {
+			t.Fatalf("%s: %v", r.Packer, v)
+		}
+		if r.Layout.Peak < r.Bound || l.Peak < r.Bound {
+			t.Fatalf("peaks %d and %d, bound %d", r.Layout.Peak, l.Peak, r.Bound)
+		}
+	})
+	t.Logf("%d of %d found", found, cases)
+	if found*100 < cases*90 {
+		t.Errorf("a layout exists in all %d cases, found in %d", cases, found)
+	}
+}
+
+// Without constraints PackUnder is Pack.
+func TestPackUnderNothing(t *testing.T) {
+	for seed := range uint64(20) {
+		b, h := testkit.Random(seed, 100, 50, 30)
+		p := &ir.Problem{Buffers: b, Streams: []uint64{0}, L0: h, L1: h}
+		got, ok := PackUnder(p, 0, Options{Effort: 2})
+		if want := Pack(b, h, Options{Effort: 2}); !ok || !reflect.DeepEqual(got.Layout, want.Layout) || got.Bound != want.Bound {
+			t.Fatalf("seed %d: %s peak %d, without PackUnder %s peak %d", seed, got.Packer, got.Layout.Peak, want.Packer, want.Layout.Peak)
+		}
+	}
+}
