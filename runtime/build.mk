@@ -19,6 +19,7 @@ RT_TESTS := test_load test_plan test_guest test_memory test_heap test_lock test_
 RT_CORE += $(addprefix $(RT)/,stw_order.c stw_marks.c)
 RT_HEADERS += $(RT)/stw_order.h $(RT)/ctest/late.h
 RT_TESTS += test_order
+RT_TESTS += test_torch
 RT_DL := -Wl,--no-as-needed -l:libdl.so.2 -Wl,--as-needed
 RT_STRICT := -std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Werror
 RT_STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
@@ -45,8 +46,18 @@ $(RT_OUT)/$(1)/%.o: $(RT)/%.cc $(RT_HEADERS)
 $(RT_OUT)/$(1)/%: $(RT_OUT)/$(1)/ctest/%.o $(RT_OUT)/$(1)/ctest/support.o $(RT_CORE:$(RT)/%.c=$(RT_OUT)/$(1)/%.o)
 	$$(CC) $(RT_FLAGS_$(1)) -o $$@ $$^ -pthread -ldl
 $(RT_OUT)/$(1)/test_order: $(RT_OUT)/$(1)/ctest/late.o
+$(RT_OUT)/$(1)/test_torch: $(addprefix $(RT_OUT)/$(1)/torch/,devices.o plug.o conf.o canary.o)
 endef
 $(foreach mode,so plain eager asan tsan,$(eval $(call rt_mode,$(mode))))
+
+# What out of memory is thrown as: without a libc10, with a recent one, with an older one.
+RT_OOM := $(addprefix $(RT_OUT)/c10/,whole/libc10.so old/libc10.so)
+$(RT_OUT)/c10/whole/libc10.so: RT_FLAGS_c10 := -DWHOLE
+$(RT_OOM): $(RT)/ctest/fake_c10.cc
+	@mkdir -p $(@D)
+	$(CXX) $(RT_STRICT_CXX) $(RT_FLAGS_c10) -O1 -fPIC -shared -fvisibility=hidden -Wl,-soname,libc10.so -o $@ $<
+$(RT_OUT)/asan/test_oom: $(RT_OUT)/asan/ctest/test_oom.o $(RT_OUT)/asan/torch/oom.o
+	$(CXX) $(RT_FLAGS_asan) -o $@ $^ -ldl
 
 # Exceptions of PyTorch's own type pass through the C of the plug-in: hence -fexceptions, and libstdc++.
 build/libstweaver.so: $(patsubst $(RT)/%,$(RT_OUT)/so/%.o,$(basename $(RT_CORE) $(RT_TORCH)))
@@ -58,8 +69,9 @@ build/libstweaver.so: $(patsubst $(RT)/%,$(RT_OUT)/so/%.o,$(basename $(RT_CORE) 
 RT_BINARIES := $(addprefix $(RT_OUT)/eager/,test_lock test_stress) \
     $(foreach mode,plain asan tsan,$(addprefix $(RT_OUT)/$(mode)/,$(RT_TESTS)))
 
-ctest: $(RT_BINARIES)
+ctest: $(RT_BINARIES) $(RT_OUT)/asan/test_oom $(RT_OOM)
 	@set -e; for t in $(RT_BINARIES); do echo "== $$t"; $$t; done
+	@set -e; for c10 in "" $(RT_OOM); do echo "== test_oom $$c10"; $(RT_OUT)/asan/test_oom $$c10; done
 
 exports: build/libstweaver.so
 	@nm -D --defined-only $< | awk '{print $$3}' | LC_ALL=C sort | diff $(RT)/exports.txt - \

@@ -1,0 +1,317 @@
+/* test_torch.c: the plug-in without PyTorch: what it reads, what it refuses, devices, statistics, the canary, fork and exit.
+ * A process is set up once, so each scene runs in a child of its own, spawned anew:
+ * usage: test_torch [SCENE]
+ */
+#define _GNU_SOURCE
+#include "../torch/process.h"
+#include "check.h"
+#include "support.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static jmp_buf thrown;
+static char thrown_text[600], err[5000], text[5000];
+
+/* In place of oom.cc, whose exception C could not catch. */
+void stwt_throw_out_of_memory(const char *message)
+{
+    snprintf(thrown_text, sizeof thrown_text, "%s", message);
+    longjmp(thrown, 1);
+}
+
+/* NULL where it threw. */
+static void *ask(size_t size, int device)
+{
+    void *volatile p = NULL;
+    thrown_text[0] = 0;
+    if (setjmp(thrown) == 0)
+        p = stw_torch_malloc(size, device, NULL);
+    return p;
+}
+
+static int set_up(const char *mode, const char *plan, const char *conf)
+{
+    err[0] = 0;
+    return stw_torch_setup(mode, plan, conf, err, sizeof err);
+}
+
+static long long counter(int device, const char *name)
+{
+    char key[100];
+    size_t n = stw_torch_stats(device, text, sizeof text);
+    CHECK_EQ(n, strlen(text));
+    snprintf(key, sizeof key, "\"%s\":", name);
+    const char *at = strstr(text, key);
+    return at ? atoll(at + strlen(key)) : -1;
+}
+
+/* The file's text. */
+static const char *read_back(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
+    text[n] = 0;
+    if (f)
+        fclose(f);
+    return text;
+}
+
+static char path[64];
+
+static const char *plan_file(void)
+{
+    builder b = {0};
+    size_t n;
+    builder_stream(&b, 0, 0, 40);
+    builder_entry(&b, builder_planned(&b, 0, 0, 20), 2);
+    builder_entry(&b, builder_planned(&b, 0, 20, 20), 2);
+    uint8_t *file = builder_finish(&b, &n);
+    snprintf(path, sizeof path, "/tmp/test_torch.%d.plan", (int)getpid());
+    FILE *f = fopen(path, "w");
+    CHECK_EQ(fwrite(file, 1, n, f), n);
+    fclose(f);
+    free(file);
+    return path;
+}
+
+static void scene_refused(void)
+{
+    const struct { const char *mode, *plan, *conf, *says; } bad[] = {
+        {"fast", "", "", "fast"},
+        {"plan", "", "", "path of a plan"},
+        {"plan", "/nowhere/x.plan", "", "stweaver compile"},
+        {"plan", "/dev/null", "", "empty"},
+        {"plan", "/proc/self/exe", "", "plan"},
+        {"heap", "", "colour:red", "there is no key \"colour\""},
+        {"heap", "", "capacity", "not key:value"},
+        {"heap", "", "capacity:80 GiB", "not a value for capacity"},
+        {"heap", "", "capacity:-1", "not a value"},
+        {"heap", "", "capacity:99999999T", "not a value"},
+        {"heap", "", "backend:metal", "cuda or host"},
+        {"heap", "", "report:yes", "not a value for report"},
+        {"heap", "", "granularity:3M", "power of two"},
+        {"heap", "", "log:/nowhere/x", "/nowhere/x"},
+        {"record", "", "record:/nowhere/x", "/nowhere/x"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        CHECK_EQ(set_up(bad[i].mode, bad[i].plan, bad[i].conf), -1);
+        if (!CHECK(strstr(err, bad[i].says) != NULL))
+            printf("  %s\n", err);
+    }
+    CHECK_EQ(set_up("heap", "", "capacity:3MiB,granularity:4k,,report:0,"), 0);
+    CHECK_EQ(set_up("heap", "", ""), -1); /* once */
+    CHECK(strstr(err, "already") != NULL);
+}
+
+static void scene_calls(void)
+{
+    CHECK_EQ(set_up("heap", "", "capacity:3MiB,granularity:4KiB,backend:host,report:0,time:1,canary:1,log:/dev/null"), 0);
+    CHECK_EQ(stw_torch_stats(0, text, sizeof text), 2);
+    CHECK(strcmp(text, "{}") == 0);
+    CHECK(ask(0, 0) == NULL && thrown_text[0] == 0);
+    char *p = ask(1000, 0), *q = ask(1000, 1), *h = ask(5000, STW_TORCH_HOST);
+    CHECK(p && q && h && p != q);
+    size_t size = 7;
+    CHECK(stw_torch_base_alloc(q, &size) == q);
+    CHECK_EQ(size, 1024);
+    CHECK(stw_torch_base_alloc(&size, &size) == &size);
+    CHECK_EQ(size, 1024);
+    CHECK(ask(4 << 20, 0) == NULL);
+    CHECK(strncmp(thrown_text, "CUDA out of memory. Tried", 25) == 0);
+    CHECK(ask(4 << 20, STW_TORCH_HOST) == NULL);
+    CHECK(strncmp(thrown_text, "CPU out of memory. Tried", 24) == 0);
+    CHECK(ask(1, STWT_DEVICES) == NULL && strstr(thrown_text, "device 64"));
+    CHECK(ask(1, -2) == NULL && strstr(thrown_text, "device -2"));
+    CHECK(ask(2 << 20, 0) != NULL); /* and goes on */
+    stw_torch_record_stream(q, (void *)8);
+    stw_torch_record_stream(&size, NULL);
+    stw_torch_free(q, 5, 0, (void *)99); /* wrong in everything but the address */
+    CHECK_EQ(counter(1, "live_bytes"), 0);
+    CHECK_EQ(counter(1, "frees"), 1);
+    stw_torch_free(q, 1000, 1, NULL);
+    stw_torch_free(&size, 8, 0, NULL);
+    stw_torch_free(NULL, 8, 0, NULL);
+    CHECK_EQ(counter(0, "strangers"), 2);
+    CHECK_EQ(stw_torch_release(&size, STW_TORCH_HOST), -1);
+    CHECK_EQ(stw_torch_release(h, STW_TORCH_HOST), 0);
+    stw_torch_reset_peaks(STW_TORCH_HOST);
+    CHECK_EQ(counter(STW_TORCH_HOST, "peak_live_bytes"), 0);
+    CHECK(counter(0, "ns_malloc") > 0 && counter(1, "ns_free") > 0);
+    CHECK_EQ(counter(0, "canary_faults"), 0);
+    CHECK_EQ(counter(0, "failed"), 1);
+    CHECK(counter(1, "reserved_bytes") > 0);
+    stw_torch_reset();
+    CHECK_EQ(counter(1, "reserved_bytes"), 0);
+    stw_torch_mark(STW_MARK_ITERATION, 3, NULL);
+    stw_torch_mark(STW_MARK_PHASE, 0, "x");
+    CHECK_EQ(stw_torch_report(5, text, sizeof text), 0);
+    char tight[10];
+    CHECK(stw_torch_stats(0, tight, sizeof tight) > sizeof tight && tight[9] == 0);
+    CHECK_EQ(stw_torch_stats(0, NULL, 0), stw_torch_stats(0, text, sizeof text));
+}
+
+static void scene_plan(void)
+{
+    char log[80];
+    plan_file();
+    snprintf(log, sizeof log, "%s.log", path);
+    snprintf(text, sizeof text, "backend:host,log:%s", log);
+    CHECK_EQ(set_up("plan", path, text), 0);
+    char *p = ask(20 * 512, 0), *q = ask(20 * 512, 0), *r = ask(20 * 512, 1);
+    CHECK(p + 20 * 512 == q && r != NULL);
+    CHECK_EQ(counter(0, "hits"), 2);
+    CHECK_EQ(counter(1, "hits"), 0);
+    stw_torch_close();
+    stw_torch_close();
+    read_back(log);
+    CHECK(strstr(text, "stweaver cuda:1: the plan is another device's") != NULL);
+    char *at = strstr(text, "stweaver cuda:0: plan      100.00 %");
+    CHECK(at && !strstr(at + 1, "stweaver cuda:0: plan")); /* one report */
+    unlink(log);
+    unlink(path);
+}
+
+/* Everything that the environment can get wrong: said, and served by the heap. */
+static void scene_environment(void)
+{
+    char log[80];
+    snprintf(log, sizeof log, "/tmp/test_torch.%d.log", (int)getpid());
+    snprintf(text, sizeof text, "backend:host,report:0,log:%s", log);
+    setenv("STWEAVER_PLAN", "/nowhere/{rank}/{device}.plan", 1);
+    setenv("RANK", "5", 1);
+    setenv("STWEAVER_CONF", text, 1);
+    char *p = ask(1000, 3);
+    CHECK(p != NULL);
+    CHECK_EQ(counter(3, "unknown"), 1);
+    CHECK(strstr(read_back(log), "cuda:3: plan /nowhere/5/3.plan: cannot be opened") != NULL);
+    CHECK(strstr(text, "going on without a plan") != NULL);
+    CHECK_EQ(set_up("heap", "", ""), -1);
+    unlink(log);
+}
+
+static void scene_bad_environment(void)
+{
+    setenv("STWEAVER_MODE", "fast", 1);
+    setenv("STWEAVER_CONF", "report:0,bogus:1", 1);
+    CHECK(ask(1000, STW_TORCH_HOST) != NULL);
+    CHECK_EQ(counter(STW_TORCH_HOST, "unknown"), 1);
+}
+
+static void scene_canary(void)
+{
+    CHECK(stwt_canary_start() && stwt_canary_start());
+    char *block = aligned_alloc(512, 8192);
+    stwt_canary_taken(block, 1000, true);
+    stwt_canary_taken(block + 1024, 1024, true);
+    stwt_canary_given(block, 1024);
+    stwt_canary_given(block + 1024, 1024);
+    CHECK_EQ(stwt_canary_faults(), 0);
+    stwt_canary_taken(block, 1000, true); /* one byte over the end */
+    block[1001] ^= 1;
+    stwt_canary_given(block, 1024);
+    CHECK_EQ(stwt_canary_faults(), 1);
+    stwt_canary_taken(block, 600, true); /* the memory went away and came back empty */
+    memset(block, 0, 1024);
+    stwt_canary_given(block, 1024);
+    CHECK_EQ(stwt_canary_faults(), 2);
+    stwt_canary_taken(block, 4096, true); /* two owners */
+    stwt_canary_taken(block + 2048, 512, true);
+    CHECK_EQ(stwt_canary_faults(), 3);
+    stwt_canary_given(block, 4096);
+    stwt_canary_given(block + 2048, 512); /* nobody's by now */
+    CHECK_EQ(stwt_canary_faults(), 4);
+    stwt_canary_taken(block + 1, 512, true); /* crooked */
+    CHECK_EQ(stwt_canary_faults(), 5);
+    free(block);
+}
+
+/* A child of fork may use host memory, and its own copies of device tensors harm nobody. */
+static void scene_fork(void)
+{
+    CHECK_EQ(set_up("heap", "", "backend:host,report:0"), 0);
+    char *p = ask(1000, 0), *h = ask(1000, STW_TORCH_HOST);
+    memset(h, 7, 1000);
+    pid_t child = fork();
+    if (child == 0) {
+        stw_torch_free(p, 1000, 0, NULL);
+        bool ok = counter(0, "live_bytes") == 1024 && ask(10, 0) == NULL && strstr(thrown_text, "forked") && h[999] == 7;
+        stw_torch_record_stream(p, NULL);
+        stw_torch_reset();
+        char *more = ask(3000, STW_TORCH_HOST);
+        ok = ok && more != NULL && stw_torch_release(h, STW_TORCH_HOST) == 0;
+        exit(ok && check_failed == 0 ? 0 : 1);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK_EQ(counter(STW_TORCH_HOST, "live_bytes"), 1024);
+    stw_torch_free(p, 1000, 0, NULL);
+    CHECK_EQ(counter(0, "live_bytes"), 0);
+}
+
+static char *late;
+
+static void after_the_end(void) /* registered first, so it runs last */
+{
+    stw_torch_free(late, 1000, 0, NULL);
+    bool ok = ask(1000, 0) == NULL && thrown_text[0] == 0 && ask(1000, STW_TORCH_HOST) != NULL;
+    if (!ok)
+        _exit(1);
+}
+
+static void scene_exit(void)
+{
+    atexit(after_the_end);
+    CHECK_EQ(set_up("heap", "", "backend:host,log:/dev/null"), 0);
+    late = ask(1000, 0);
+    CHECK(late != NULL);
+}
+
+static void scene_record(void)
+{
+    char file[80], conf[200];
+    snprintf(file, sizeof file, "/tmp/test_torch.%d.0.stwp", (int)getpid());
+    snprintf(conf, sizeof conf, "backend:host,report:0,record:/tmp/test_torch.%d.{rank}.stwp", (int)getpid());
+    unsetenv("RANK");
+    CHECK_EQ(set_up("record", "", conf), 0);
+    void *p = ask(1000, 2);
+    stw_torch_mark(STW_RECORD_PHASE, 0, "a phase of the program");
+    stw_torch_free(p, 0, 2, NULL);
+    CHECK(access(file, F_OK) != 0);
+    stw_torch_close();
+    FILE *f = fopen(file, "r");
+    CHECK(f != NULL && fread(text, 1, sizeof text, f) > 100);
+    CHECK(memmem(text, sizeof text, "a phase of the program", 22) != NULL);
+    CHECK(ask(1000, 2) != NULL); /* served, and not recorded */
+    fclose(f);
+    unlink(file);
+}
+
+static const struct { const char *name; void (*run)(void); } scenes[] = {
+    {"refused", scene_refused}, {"calls", scene_calls}, {"plan", scene_plan}, {"environment", scene_environment},
+    {"bad_environment", scene_bad_environment}, {"canary", scene_canary}, {"fork", scene_fork}, {"exit", scene_exit},
+    {"record", scene_record}};
+
+int main(int argc, char **argv)
+{
+    for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++) {
+        if (argc > 1 && strcmp(argv[1], scenes[i].name) == 0) {
+            scenes[i].run();
+            return check_end(argv[1]);
+        }
+        pid_t child = argc > 1 ? -1 : fork();
+        if (child == 0) {
+            execl("/proc/self/exe", argv[0], scenes[i].name, (char *)NULL);
+            _exit(127);
+        }
+        int status = 0;
+        if (child > 0 && waitpid(child, &status, 0) == child && !CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0))
+            printf("  scene %s: status %#x\n", scenes[i].name, (unsigned)status);
+    }
+    return argc > 1 ? 2 : check_end("test_torch");
+}
