@@ -36,6 +36,7 @@ type format struct {
 
 // formats is the table of formats, in the order they are tried.
 var formats = []format{
+	{"stweaver-record", sniffStwp, readStwp},
 	{"torch-snapshot", sniffSnapshot, readSnapshot},
 	{"chrome-trace", sniffChrome, readChrome},
 	{"stalloc-log", sniffLog, readLog},

@@ -20,6 +20,8 @@ RT_CORE += $(addprefix $(RT)/,stw_order.c stw_marks.c)
 RT_HEADERS += $(RT)/stw_order.h $(RT)/ctest/late.h
 RT_TESTS += test_order
 RT_TESTS += test_torch
+RT_HEADERS += $(RT)/ctest/record_file.h
+RT_TESTS += test_record test_record_end
 RT_DL := -Wl,--no-as-needed -l:libdl.so.2 -Wl,--as-needed
 RT_STRICT := -std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Werror
 RT_STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
@@ -81,8 +83,9 @@ exports: build/libstweaver.so
 	@! objdump -p $< | awk '$$1 == "NEEDED" && $$2 !~ /^lib(c|dl|pthread|stdc\+\+|gcc_s)\.so/ { print "exports: needs " $$2; found = 1 } END { exit !found }'
 	@echo "exports: as listed; libc, libdl, libpthread, libstdc++ only; GLIBC_2.28 or older"
 
-cbench: $(RT_OUT)/plain/bench
-	$<
+cbench: $(RT_OUT)/plain/bench $(RT_OUT)/plain/bench_record
+	$(RT_OUT)/plain/bench
+	$(RT_OUT)/plain/bench_record
 
 cfuzz: $(RT_OUT)/asan/fuzz_load
 	$< $(FUZZ_ROUNDS) $(FUZZ_SEED)

@@ -150,7 +150,8 @@ STW_API void stw_recorder_record_stream(stw_recorder *r, const void *p, int devi
  * `name` begins, the span ends. kind is STW_RECORD_ITERATION to STW_RECORD_LEAVE, else the call does nothing. */
 STW_API void stw_recorder_mark(stw_recorder *r, uint32_t kind, int64_t value, const char *name);
 
-/* The most memory that the allocator of `device` has held so far; the largest counts. Tell it before the end. */
+/* The most memory that the allocator of `device` has held so far. Tell it before the end: what was told before a
+ * later malloc does not count. */
 STW_API void stw_recorder_held(stw_recorder *r, int device, uint64_t bytes);
 
 /* Ends the recording: writes what is under way, the trailer, and gives the file its name. Events after that
