@@ -109,8 +109,19 @@ static uint64_t give_back_locked(stw_allocator *a, stw_heap *h, uint64_t from, u
     return bytes;
 }
 
+/* Memory is given back when the device has been waited for, and that breaks a capture. */
+static bool capturing_locked(const stw_allocator *a)
+{
+    for (uint32_t i = 0; a->backend.capturing && i < a->n_streams; i++)
+        if (a->backend.capturing(a->backend.ctx, a->streams[i].handle))
+            return true;
+    return false;
+}
+
 uint64_t stwi_trim_locked(stw_allocator *a)
 {
+    if (capturing_locked(a))
+        return 0;
     uint64_t bytes = 0, granule = a->backend.granularity;
     for (uint32_t i = 0; i < a->n_streams; i++) {
         stw_heap *h = a->streams[i].heap;
