@@ -19,7 +19,11 @@ func fuzzBounded(f *testing.F, perByte uint64, seeds ...[]byte) {
 	for _, s := range seeds {
 		f.Add(s)
 	}
-	f.Fuzz(func(t *testing.T, b []byte) {
+	f.Fuzz(fuzzCheck(perByte))
+}
+
+func fuzzCheck(perByte uint64) func(*testing.T, []byte) {
+	return func(t *testing.T, b []byte) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		tr, err := Read("fuzz", bytes.NewReader(b), DefaultOptions())
@@ -43,6 +47,26 @@ func fuzzBounded(f *testing.F, perByte uint64, seeds ...[]byte) {
 		if _, at := tr.LivePeak(); int64(at) > tr.Events {
 			t.Fatalf("the peak is at %v of %d", at, tr.Events)
 		}
+	}
+}
+
+// FuzzStwp mends the checksums, without which no change would get further than the first block.
+func FuzzStwp(f *testing.F) {
+	for _, b := range [][]byte{
+		recordingOf(func(r *testkit.Recording) {}),
+		recordingOf(func(r *testkit.Recording) { r.PerBlock = 3 }),
+		recordingOf(func(r *testkit.Recording) { r.Open = true }),
+		recordingOf(func(r *testkit.Recording) { r.Reason, r.Errno, r.Lost = 2, 28, 5 }),
+	} {
+		f.Add(b, true)
+		f.Add(b, false)
+	}
+	check := fuzzCheck(1000)
+	f.Fuzz(func(t *testing.T, b []byte, mend bool) {
+		if mend {
+			mendSums(b)
+		}
+		check(t, b)
 	})
 }
 
@@ -84,5 +108,5 @@ func FuzzWrapped(f *testing.F) {
 	for _, b := range samples(f) {
 		f.Add(b)
 	}
-	fuzzBounded(f, 0, gz(f, samples(f)[2]), zst(f, samples(f)[4]), gz(f, zst(f, samples(f)[0])))
+	fuzzBounded(f, 0, gz(f, samples(f)[3]), zst(f, samples(f)[5]), gz(f, zst(f, samples(f)[1])))
 }

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
+
+	"stweaver/internal/testkit"
 )
 
 func gz(t testing.TB, b []byte) []byte {
@@ -43,6 +45,7 @@ func zst(t testing.TB, b []byte, o ...zstd.EOption) []byte {
 // samples has a small file of each format, in the order of the table.
 func samples(t testing.TB) [][]byte {
 	return [][]byte{
+		new(testkit.Recording).Stream(0, 0).Malloc(0, 512, 512, 0).Free(0, 512).Bytes(),
 		pickle(t, snap(nil, []ev{alloc(addrX, 512), ask(addrX, 512), done(addrX, 512)}), 4),
 		[]byte(chromeFileOf(mem("1", 0, 512, 512), mem("2", 1, 512, -512))),
 		[]byte("1 0x10 512 0\n0 0x10 512 0\n"),
@@ -77,11 +80,11 @@ func TestUnwrap(t *testing.T) {
 }
 
 func TestUnwrapRefused(t *testing.T) {
-	b := samples(t)[2]
+	b := samples(t)[3]
 	long := []byte(strings.Repeat("1 0x10 512 0\n0 0x10 512 0\n", 50_000))
 	damaged := gz(t, b)
 	damaged[len(damaged)-6] ^= 1
-	damagedPickle := gz(t, samples(t)[0])
+	damagedPickle := gz(t, samples(t)[1])
 	damagedPickle[len(damagedPickle)-6] ^= 1
 	for name, c := range map[string]struct {
 		b    []byte
@@ -93,7 +96,7 @@ func TestUnwrapRefused(t *testing.T) {
 		"zstd cut":               {zst(t, long)[:100], "the zstd stream ends in the middle"},
 		"checksum":               {damaged, "the gzip checksum is wrong"},
 		"checksum after the end": {damagedPickle, "the gzip checksum is wrong"},
-		"cut after the end":      {gz(t, samples(t)[0])[:len(damagedPickle)-3], "the gzip stream ends in the middle"},
+		"cut after the end":      {gz(t, samples(t)[1])[:len(damagedPickle)-3], "the gzip stream ends in the middle"},
 		"gzip garbage":           {append([]byte{0x1f, 0x8b}, bytes.Repeat([]byte{0xff}, 100)...), "gzip"},
 		"zstd garbage":           {append(slices.Clone(zstdMagic), bytes.Repeat([]byte{0xff}, 100)...), "zstd"},
 		"huge window":            {append(slices.Clone(zstdMagic), 0x00, 0xf8 /* 2^41 and more */, 0, 0, 0, 0), "window is above 128 MiB"},
