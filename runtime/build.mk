@@ -4,6 +4,8 @@
 #   ctest    every plain-C test: plain, with ASan + UBSan, with TSan, and those with threads once more
 #            with a lock that changes owner all the time; needs no Go
 #   exports  the .so exports what runtime/exports.txt lists, and asks for an old libc, libdl, libpthread and libstdc++ only
+#   cuda-phantom  the CUDA backend on a phantom device (PHANTOM: the program that runs another one on it), which checks
+#            how virtual memory is used; and its declarations against CUDA's own header (CUDA_INCLUDE: its folder)
 #   cbench   ns of a malloc + free pair on every path, beside glibc's and, where it is installed, mimalloc's
 #   cfuzz    mutated plans against the loader; FUZZ_ROUNDS, FUZZ_SEED
 
@@ -98,3 +100,12 @@ cbench: $(RT_OUT)/plain/bench $(RT_OUT)/plain/bench_record
 
 cfuzz: $(RT_OUT)/asan/fuzz_load
 	$< $(FUZZ_ROUNDS) $(FUZZ_SEED)
+
+PHANTOM ?= ../shared/phantom/run.sh
+CUDA_INCLUDE ?= $(HOME)/.cache/stweaver/torch/lib/python3.11/site-packages/nvidia/cu13/include
+.PHONY: cuda-phantom
+cuda-phantom: $(RT_OUT)/plain/phantom_cuda
+	$(CC) -std=c11 -fsyntax-only -I$(CUDA_INCLUDE) $(RT)/ctest/cuda_layout.c
+	PHANTOM_TRACE=$(RT_OUT)/phantom.trace $(PHANTOM) $< --touch
+	@! grep BAD $(RT_OUT)/phantom.trace
+	@echo "cuda-phantom: ok, $$(grep -c ^map $(RT_OUT)/phantom.trace) mappings"
