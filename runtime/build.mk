@@ -103,9 +103,12 @@ cfuzz: $(RT_OUT)/asan/fuzz_load
 
 PHANTOM ?= ../shared/phantom/run.sh
 CUDA_INCLUDE ?= $(HOME)/.cache/stweaver/torch/lib/python3.11/site-packages/nvidia/cu13/include
+PHANTOM_BUILD ?= $(HOME)/.cache/phantom
+$(RT_OUT)/libcuda_phantom.so: $(RT)/ctest/phantom_events.c
+	$(CC) $(RT_STRICT) -O2 -fPIC -shared -fvisibility=hidden -Wl,-soname,libcuda_phantom.so -o $@ $< -L$(PHANTOM_BUILD) -l:libphantom.so
 .PHONY: cuda-phantom
-cuda-phantom: $(RT_OUT)/plain/phantom_cuda
+cuda-phantom: $(RT_OUT)/plain/phantom_cuda $(RT_OUT)/libcuda_phantom.so
 	$(CC) -std=c11 -fsyntax-only -I$(CUDA_INCLUDE) $(RT)/ctest/cuda_layout.c
-	PHANTOM_TRACE=$(RT_OUT)/phantom.trace $(PHANTOM) $< --touch
+	PHANTOM_TRACE=$(RT_OUT)/phantom.trace $(PHANTOM) $< --touch $(RT_OUT)/libcuda_phantom.so
 	@! grep BAD $(RT_OUT)/phantom.trace
 	@echo "cuda-phantom: ok, $$(grep -c ^map $(RT_OUT)/phantom.trace) mappings"
