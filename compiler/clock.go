@@ -45,7 +45,10 @@ type sequence struct {
 	live []ir.Bytes // live[k]: rounded bytes alive just before request k; one more at the end
 }
 
-func planned(r *ir.Request) bool { return r.Alloc >= 0 && r.Pool == 0 && r.Size > 0 }
+func planned(r *ir.Request) bool { return r.Alloc >= 0 && counted(r) }
+
+// counted reports whether the plan's clock and load know r at all.
+func counted(r *ir.Request) bool { return r.Pool == 0 && r.Size > 0 && r.Flags&ir.Ignored == 0 }
 
 // newSequence puts t on the clock in O(n log n).
 func newSequence(t *ir.Trace) *sequence {
@@ -73,7 +76,7 @@ func newSequence(t *ir.Trace) *sequence {
 	k := 0
 	for i := range t.Requests {
 		r := &t.Requests[i]
-		if r.Pool != 0 || r.Size <= 0 {
+		if !counted(r) {
 			continue
 		}
 		size, from, end := r.Rounded(), 0, noEnd

@@ -1,11 +1,11 @@
 // Package compiler turns a profile into a plan. It is the only place where the order of the
 // work is written down:
 //
-//	steps → kinds → lower → pack → verify → rehearse → emit
+//	steps → kinds → lower → constrain → pack → verify → rehearse → emit
 //
 // steps finds the iterations of the trace, kinds aligns them into a template and classes its
 // requests, lower makes the problem (prologue, loop, carried buffers), pack places the
-// buffers, verify judges the result with ir.Verify and by executing the recorded events, and
+// buffers (under what constrain made of the rules), verify judges the result with ir.Verify and by executing the recorded events, and
 // rehearse runs it beside the heap alone and shrinks a plan that loses, and emit writes the plan. ir.Check runs between passes; a layout that does not verify is a bug
 // of ours and is never written.
 //
@@ -85,6 +85,7 @@ type Compiled struct {
 	mapping  *mapping
 	shares   []share    // by stream
 	reserve  []ir.Bytes // by stream: room for dynamic requests
+	selected []bitset   // requests of each selection of the rules
 	digest   [32]byte
 }
 
@@ -112,6 +113,7 @@ var passes = []pass{
 	{"steps", "find the iterations", (*Compiled).runSteps, (*Compiled).dumpSteps},
 	{"kinds", "align them into a template and class its requests", (*Compiled).runKinds, (*Compiled).dumpKinds},
 	{"lower", "make buffers and timeline", (*Compiled).runLower, (*Compiled).dumpProblem},
+	{"constrain", "what rules ask for, in terms of buffers", (*Compiled).runConstrain, (*Compiled).dumpProblem},
 	{"pack", "place the buffers", (*Compiled).runPack, (*Compiled).dumpProblem},
 	{"verify", "judge the layout", (*Compiled).runVerify, (*Compiled).dumpProblem},
 	{"rehearse", "judge the plan beside the heap alone, shrink it where it loses", (*Compiled).runRehearse, (*Compiled).dumpProblem},
@@ -143,14 +145,14 @@ func Compile(ctx context.Context, t *ir.Trace, o Options) (*Compiled, error) {
 	return c, c.runPasses(ctx, passes)
 }
 
-// Analyse runs the passes up to lower: everything but the packing. Verify and replay
+// Analyse runs the passes up to constrain: everything but the packing. Verify and replay
 // use it to read a profile against an existing plan.
 func Analyse(ctx context.Context, t *ir.Trace, o Options) (*Compiled, error) {
 	c, err := start(t, o)
 	if err != nil {
 		return nil, err
 	}
-	return c, c.runPasses(ctx, passes[:3])
+	return c, c.runPasses(ctx, passes[:4])
 }
 
 func start(t *ir.Trace, o Options) (*Compiled, error) {

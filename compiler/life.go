@@ -134,7 +134,7 @@ func (l *lifeSpan) pairOpen(open []int, known []int) {
 	older := make(map[key][]int) // deaths, by alloc
 	for i := range l.s.t.Requests {
 		r := &l.s.t.Requests[i]
-		if r.Pool != 0 || r.Size <= 0 || r.Alloc >= cut || r.Free < cut || r.Free == ir.Never {
+		if !counted(r) || r.Alloc >= cut || r.Free < cut || r.Free == ir.Never {
 			continue
 		}
 		if e := l.s.at(r.Free); e < b[1] {

@@ -112,7 +112,7 @@ func lowerProblem(t *ir.Trace, tmpl *Template) (*ir.Problem, *mapping) {
 		l.buildLoop()
 		l.mergeTwins()
 	}
-	l.orderBuffers()
+	renumber(p, func(b *ir.Buffer) bool { return b.Size > 0 })
 	l.buildMarks()
 	return p, m
 }
@@ -294,29 +294,7 @@ func (l *lowering) mergeTwins() {
 		c := &l.p.Buffers[id]
 		c.HeadStart, c.HeadEnd = b.Start, max(c.HeadEnd, b.End)
 		l.p.Entries[k].Buffer, l.p.Entries[k].Kind = id, ir.Carried
-		l.p.Buffers[k].Size = 0 // gone: orderBuffers drops it
-	}
-}
-
-// orderBuffers drops merged buffers and renumbers the rest by (Start, entry), as P5 wants.
-func (l *lowering) orderBuffers() {
-	order := make([]ir.BufferID, 0, len(l.p.Buffers))
-	for i := range l.p.Buffers {
-		if l.p.Buffers[i].Size > 0 {
-			order = append(order, ir.BufferID(i))
-		}
-	}
-	slices.SortStableFunc(order, func(a, b ir.BufferID) int { return cmp.Compare(l.p.Buffers[a].Start, l.p.Buffers[b].Start) })
-	number := make([]ir.BufferID, len(l.p.Buffers))
-	buffers := make([]ir.Buffer, len(order))
-	for n, id := range order {
-		number[id], buffers[n] = ir.BufferID(n), l.p.Buffers[id]
-	}
-	l.p.Buffers = buffers
-	for k := range l.p.Entries {
-		if e := &l.p.Entries[k]; e.Buffer != ir.NoBuffer {
-			e.Buffer = number[e.Buffer]
-		}
+		l.p.Buffers[k].Size = 0 // gone: renumber drops it
 	}
 }
 

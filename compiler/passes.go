@@ -21,7 +21,11 @@ func (c *Compiled) runSteps(context.Context) error {
 			return &StepsError{Reason: n.Text, Hint: "record again from the start of the process"}
 		}
 	}
-	s, err := FindSteps(c.Trace)
+	find := func() (*Steps, error) { return FindSteps(c.Trace) }
+	if c.options.Rules.Step.On() {
+		find = c.stepsByRule
+	}
+	s, err := find()
 	if err != nil {
 		return err
 	}
@@ -54,13 +58,17 @@ func (c *Compiled) runKinds(context.Context) error {
 	return nil
 }
 
-func (c *Compiled) runLower(context.Context) error {
-	c.Problem, c.mapping = lowerProblem(c.Trace, c.template)
+func (c *Compiled) runLower(ctx context.Context) error {
+	c.lower()
+	if err := c.selectRequests(ctx); err != nil {
+		return err
+	}
+	c.treat()
 	switch c.options.Keep {
 	case keepPersistent:
-		keepOnly(c.Problem, func(k ir.Kind) bool { return k == ir.Persistent })
+		renumber(c.Problem, func(b *ir.Buffer) bool { return b.Kind == ir.Persistent })
 	case keepNothing:
-		keepOnly(c.Problem, func(ir.Kind) bool { return false })
+		renumber(c.Problem, func(*ir.Buffer) bool { return false })
 	}
 	if err := c.Problem.Check(); err != nil {
 		panic(fmt.Sprintf("BUG: lower: %v", err))
@@ -68,28 +76,7 @@ func (c *Compiled) runLower(context.Context) error {
 	return nil
 }
 
-// keepOnly makes every entry of a kind that is not kept dynamic, and drops its buffer.
-func keepOnly(p *ir.Problem, kept func(ir.Kind) bool) {
-	number := make([]ir.BufferID, len(p.Buffers))
-	var left []ir.Buffer
-	for i := range p.Buffers {
-		number[i] = ir.NoBuffer
-		if kept(p.Buffers[i].Kind) {
-			number[i] = ir.BufferID(len(left))
-			left = append(left, p.Buffers[i])
-		}
-	}
-	p.Buffers = left
-	for k := range p.Entries {
-		e := &p.Entries[k]
-		if e.Buffer == ir.NoBuffer {
-			continue
-		}
-		if e.Buffer = number[e.Buffer]; e.Buffer == ir.NoBuffer {
-			e.Kind = ir.Dynamic
-		}
-	}
-}
+func (c *Compiled) lower() { c.Problem, c.mapping = lowerProblem(c.Trace, c.template) }
 
 // runVerify is never skipped. What it finds is our mistake, not the user's.
 func (c *Compiled) runVerify(context.Context) error {
@@ -132,6 +119,9 @@ func (c *Compiled) VerifyEvents(plan *ir.Plan) (placed int, v []ir.Violation, er
 }
 
 func (c *Compiled) runEmit(context.Context) error {
+	if err := c.expect(); err != nil {
+		return err
+	}
 	c.Plan.Profile = c.digest
 	c.Plan.Capacity = c.options.Rules.Capacity
 	c.Plan.Bound = c.Bound()

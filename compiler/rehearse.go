@@ -129,7 +129,7 @@ func (c *Compiled) judge(ctx context.Context) error {
 // shrink makes the plan again, of what keep names, and rehearses it.
 func (c *Compiled) shrink(ctx context.Context, keep string) (ir.Bytes, error) {
 	c.options.Keep = keep
-	for _, run := range []func(*Compiled, context.Context) error{(*Compiled).runLower, (*Compiled).runPack, (*Compiled).runVerify} {
+	for _, run := range []func(*Compiled, context.Context) error{(*Compiled).runLower, (*Compiled).runConstrain, (*Compiled).runPack, (*Compiled).runVerify} {
 		if err := run(c, ctx); err != nil {
 			return 0, err
 		}

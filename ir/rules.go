@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"fmt"
+	"slices"
 )
 
 // Rules are what a user asks of a plan, as plain data: no syntax, no names left to look up. Package lang
@@ -14,12 +15,8 @@ type Rules struct {
 	// Headroom is what of the device stays free for communication, workspaces and the context. It is
 	// taken off Capacity already, and kept for reports.
 	Headroom Bytes
-	// CapacityFrom is the statement that sets the capacity; NoStatement where a flag or nothing does.
-	CapacityFrom StatementID
 	// Granularity is the size of the device's pages in bytes, a power of two; 0: not stated. A plan takes whole pages.
 	Granularity Bytes
-	// Align is the alignment of every planned address in bytes, a power of two of at least Align; 0: Align.
-	Align Bytes
 	// Reserve asks for arena room that dynamic requests have to themselves.
 	Reserve Reserve
 	// Effort, Exact and Seed direct the search: "" or fast, default, max; the most nodes of the exact
@@ -77,6 +74,8 @@ const (
 	RuleTreat                        // As
 	RuleGuard                        // the addresses stay taken for Ticks requests after the usual death
 	RuleExpect                       // Measure is at most or at least Limit; else the compile fails
+	RuleCapacity                     // the plan takes at most Max bytes, which are Rules.Capacity
+	RuleAlign                        // every planned address is a multiple of Max bytes, a power of two
 )
 
 // Treatment is what a RuleTreat makes of its requests.
@@ -203,6 +202,11 @@ func (r *Rules) StatementOf(id StatementID) Statement {
 		return Statement{}
 	}
 	return r.Statements[id-1]
+}
+
+// Drop takes the rules of a kind out of the list.
+func (r *Rules) Drop(kind RuleKind) {
+	r.List = slices.DeleteFunc(slices.Clone(r.List), func(x Rule) bool { return x.Kind == kind })
 }
 
 // Origin says where rule number i of the list is written, and how.

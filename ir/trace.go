@@ -28,6 +28,7 @@ const (
 	LostFree                             // its address was handed out again without a free: closed at that alloc
 	PendingFree                          // free requested, not completed when recording ended
 	Sized                                // Size is the block size (rounded by the recorder), not the requested size
+	Ignored                              // a rule takes it out of the plan: served like a request of a private pool
 )
 
 // MarkKind tells what a Mark separates.
@@ -62,6 +63,8 @@ type Trace struct {
 	Names    []string // Names[0] == ""
 	Streams  []uint64 // raw handle of each stream, by first appearance
 
+	Stacks *Stacks // where each request was asked for, if the reader was asked to keep it; else nil
+
 	Events int64 // ticks lie in [0, Events)
 
 	Format string // reader that made it, e.g. "torch-snapshot"
@@ -82,6 +85,22 @@ type Trace struct {
 
 	// Notes are findings about the quality of the recording, in the order found.
 	Notes []Note
+}
+
+// Stacks are the call stacks of a trace's requests, each distinct one once. Number 0 is the empty stack.
+type Stacks struct {
+	Of    []uint32 // by request: number of its stack
+	Start []uint32 // Names of stack k are Names[Start[k]:Start[k+1]], to the end for the last one
+	Names []NameID // "file:line function", innermost first
+}
+
+// Frames returns the frames of stack k, innermost first.
+func (s *Stacks) Frames(k uint32) []NameID {
+	end := uint32(len(s.Names))
+	if int(k)+1 < len(s.Start) {
+		end = s.Start[k+1]
+	}
+	return s.Names[s.Start[k]:end]
 }
 
 // NoteLevel grades a Note.

@@ -20,6 +20,7 @@ type checker struct {
 	set      map[string]settingAt
 	places   []lexer.Position // of each statement of rules
 	gross    int64            // the device's capacity
+	capacity ir.StatementID   // that sets it
 	headroom map[string]int64 // by what it is for
 }
 
@@ -87,7 +88,7 @@ var deviceSettings = []settingKind{
 	{"capacity", false, "size", "capacity 80GiB", func(l *loader, s *setting, id ir.StatementID) {
 		var ok bool
 		l.gross, ok = l.size(s.Value.Number)
-		l.rules.CapacityFrom = id
+		l.capacity = id
 		if ok && l.gross == 0 {
 			l.numberError(s.Value.Number, codeRange, "leave it out for no limit", "a capacity is above 0")
 		}
@@ -100,9 +101,10 @@ var deviceSettings = []settingKind{
 		v, _ := l.power(s.Value.Number, "the granularity", int64(ir.Align))
 		l.rules.Granularity = ir.Bytes(v)
 	}},
-	{"alignment", false, "size", "alignment 512B", func(l *loader, s *setting, _ ir.StatementID) {
+	{"alignment", false, "size", "alignment 512B", func(l *loader, s *setting, id ir.StatementID) {
+		l.rules.Drop(ir.RuleAlign)
 		v, _ := l.power(s.Value.Number, "the alignment", int64(ir.Align))
-		l.rules.Align = ir.Bytes(v)
+		l.rules.List = append(l.rules.List, ir.Rule{Kind: ir.RuleAlign, Statement: id, Max: ir.Bytes(v)})
 	}},
 }
 

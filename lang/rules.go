@@ -243,6 +243,9 @@ func (l *loader) device() {
 		sum += min(v, math.MaxInt64/2-sum)
 	}
 	l.rules.Headroom, l.rules.Capacity = ir.Bytes(sum), ir.Bytes(max(l.gross-sum, 0))
+	if l.rules.Capacity > 0 {
+		l.rules.List = append(l.rules.List, ir.Rule{Kind: ir.RuleCapacity, Statement: l.capacity, Max: l.rules.Capacity})
+	}
 	switch {
 	case l.gross > 0 && sum >= l.gross:
 		at := l.set["device capacity"]
@@ -347,7 +350,7 @@ func (l *loader) compact() {
 	}
 	r := &l.rules
 	r.Statements = kept
-	r.CapacityFrom, r.Reserve.Statement, r.Step.Statement = number[r.CapacityFrom], number[r.Reserve.Statement], number[r.Step.Statement]
+	r.Reserve.Statement, r.Step.Statement = number[r.Reserve.Statement], number[r.Step.Statement]
 	for i := range r.List {
 		r.List[i].Statement = number[r.List[i].Statement]
 	}

@@ -1,0 +1,221 @@
+package compiler
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"stweaver/ir"
+)
+
+// What rules make of requests before anything is placed: treat … as. It works on the lowered problem:
+//
+//	dynamic     the entry loses its buffer
+//	static      an entry that varies gets one, of the largest size seen, for the longest life seen
+//	persistent  the buffer is held from its start to the end, and through the whole loop if it starts there
+//	ignore      the requests are taken out before the iterations are aligned: the plan does not know them
+//
+// What the runtime is told of an entry's life stays what was seen: it says when the program frees, and that
+// does not change.
+
+// ruledOut takes ignored requests out of the trace; false where there are none.
+func (c *Compiled) ruledOut() bool {
+	ignored := newBitset(len(c.Trace.Requests))
+	found := false
+	for _, r := range c.options.Rules.List {
+		if r.Kind != ir.RuleTreat || r.As != ir.AsIgnored {
+			continue
+		}
+		for _, s := range r.Of {
+			for i, w := range c.selected[s] {
+				ignored[i] |= w
+				found = found || w != 0
+			}
+		}
+	}
+	if !found {
+		return false
+	}
+	t := *c.Trace
+	t.Requests = slices.Clone(t.Requests)
+	for i := range t.Requests {
+		if ignored.has(i) {
+			t.Requests[i].Flags |= ir.Ignored
+		}
+	}
+	c.Trace = &t
+	return true
+}
+
+// selectRequests evaluates the selections, once, and lowers again where requests are to be ignored.
+func (c *Compiled) selectRequests(ctx context.Context) error {
+	rules := &c.options.Rules
+	if c.selected != nil || len(rules.Selections) == 0 {
+		return nil
+	}
+	v := &evaluator{t: c.Trace, steps: c.Steps, problem: c.Problem, mapping: c.mapping, rules: rules}
+	for i := range rules.Selections {
+		c.selected = append(c.selected, v.selection(i))
+	}
+	if !c.ruledOut() {
+		return nil
+	}
+	if c.template != nil { // it is made again, and says again what it has to say
+		c.Notes = c.Notes[:len(c.Notes)-len(c.template.Notes)]
+	}
+	if err := c.runKinds(ctx); err != nil {
+		return err
+	}
+	c.lower()
+	return nil
+}
+
+// treatments are what rules make of each entry; 0: nothing. The first rule that takes a request counts.
+func (c *Compiled) treatments() []ir.Treatment {
+	var out []ir.Treatment
+	for _, r := range c.options.Rules.List {
+		if r.Kind != ir.RuleTreat || r.As == ir.AsIgnored {
+			continue
+		}
+		if out == nil {
+			out = make([]ir.Treatment, len(c.Problem.Entries))
+		}
+		for _, s := range r.Of {
+			for _, k := range c.entriesOf(s) {
+				if out[k] == 0 {
+					out[k] = r.As
+				}
+			}
+		}
+	}
+	return out
+}
+
+// entriesOf lists the entries of which the selection takes an instance, ascending.
+func (c *Compiled) entriesOf(selection int) []int {
+	set := c.selected[selection]
+	var out []int
+	for k, r := range c.mapping.prologue {
+		if set.has(int(r)) {
+			out = append(out, k)
+		}
+	}
+	if c.mapping.tmpl == nil {
+		return out
+	}
+	n := len(c.mapping.tmpl.Entries)
+	taken := make([]bool, n)
+	for _, member := range c.mapping.tmpl.Member {
+		for k, r := range member {
+			taken[k] = taken[k] || r != NoRequest && set.has(int(r))
+		}
+	}
+	for i := range c.mapping.unroll {
+		for k := range taken {
+			if taken[k] {
+				out = append(out, int(c.Problem.L0)+i*n+k)
+			}
+		}
+	}
+	return out
+}
+
+// treat applies the treatments to the problem.
+func (c *Compiled) treat() {
+	as := c.treatments()
+	if as == nil {
+		return
+	}
+	p := c.Problem
+	dead := make([]bool, len(p.Buffers))
+	var refused int
+	for k, how := range as {
+		e := &p.Entries[k]
+		switch how {
+		case ir.AsDynamic:
+			if e.Buffer != ir.NoBuffer {
+				dead[e.Buffer] = true
+			}
+		case ir.AsStatic, ir.AsPersistent:
+			if e.Buffer == ir.NoBuffer {
+				b, ok := c.bufferFor(k)
+				if !ok {
+					refused++
+					continue
+				}
+				e.Buffer, e.Kind, e.MinSize = ir.BufferID(len(p.Buffers)), b.Kind, e.MaxSize
+				p.Buffers, dead = append(p.Buffers, b), append(dead, false)
+			}
+			if how == ir.AsPersistent {
+				hold(&p.Buffers[e.Buffer], p)
+				e.Kind = ir.Persistent
+			}
+		}
+	}
+	if refused > 0 {
+		c.Notes = append(c.Notes, fmt.Sprintf("%d entries are to be static, but their instances outlive %d iterations: they stay dynamic", refused, p.Unroll))
+	}
+	for id := range dead {
+		if dead[id] {
+			p.Buffers[id].Size = 0
+		}
+	}
+	renumber(p, func(b *ir.Buffer) bool { return b.Size > 0 })
+}
+
+// bufferFor is a buffer for a dynamic entry of the loop; false where more of its instances live at once
+// than the loop has addresses for.
+func (c *Compiled) bufferFor(k int) (ir.Buffer, bool) {
+	p, e := c.Problem, &c.Problem.Entries[k]
+	life := max(ir.Tick(e.Life), 1)
+	if life > p.L1-p.L0 {
+		return ir.Buffer{}, false
+	}
+	b := ir.Buffer{Size: e.MaxSize, Start: ir.Tick(k), End: ir.Tick(k) + life, Stream: e.Stream, Kind: ir.Scoped}
+	if life <= transientLife {
+		b.Kind = ir.Transient
+	}
+	if over := b.End - p.L1; over > 0 {
+		b.End, b.HeadStart, b.HeadEnd, b.Kind = p.L1, p.L0, p.L0+over, ir.Carried
+	}
+	return b, true
+}
+
+// hold makes b live to the end and, where it starts in the loop, all around it.
+func hold(b *ir.Buffer, p *ir.Problem) {
+	b.Kind, b.End = ir.Persistent, p.L1
+	if b.Start > p.L0 && p.L1 > p.L0 {
+		if !b.HasHead() {
+			b.HeadStart = p.L0
+		}
+		b.HeadEnd = b.Start
+	}
+}
+
+// renumber drops buffers that are not kept and puts the rest into the order of P5. Entries without a
+// buffer are dynamic.
+func renumber(p *ir.Problem, keep func(*ir.Buffer) bool) {
+	order := make([]ir.BufferID, 0, len(p.Buffers))
+	number := make([]ir.BufferID, len(p.Buffers))
+	for i := range p.Buffers {
+		if number[i] = ir.NoBuffer; keep(&p.Buffers[i]) {
+			order = append(order, ir.BufferID(i))
+		}
+	}
+	slices.SortStableFunc(order, func(a, b ir.BufferID) int { return cmp.Compare(p.Buffers[a].Start, p.Buffers[b].Start) })
+	buffers := make([]ir.Buffer, len(order))
+	for n, id := range order {
+		number[id], buffers[n] = ir.BufferID(n), p.Buffers[id]
+	}
+	p.Buffers = buffers
+	for k := range p.Entries {
+		e := &p.Entries[k]
+		if e.Buffer == ir.NoBuffer {
+			continue
+		}
+		if e.Buffer = number[e.Buffer]; e.Buffer == ir.NoBuffer {
+			e.Kind = ir.Dynamic
+		}
+	}
+}
