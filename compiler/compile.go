@@ -72,6 +72,8 @@ type Compiled struct {
 	Packs   []StreamPack // one for each stream with planned buffers
 	Passes  []PassTime
 	Notes   []string // what a user should know, in the order found
+	// RuleNotes are those of the notes that are about rules.
+	RuleNotes []string
 	// Rehearsal is nil where the plan cannot lose and none was needed.
 	Rehearsal *Rehearsal
 	Verified  Verification
@@ -129,8 +131,12 @@ func PassNames() []string {
 	return names
 }
 
-// InfeasibleError: no layout fits what was asked for. CLI exit code 5.
-type InfeasibleError struct{ Msg string }
+// InfeasibleError: no layout fits what was asked for. CLI exit code 5. Rules names the rules that conflict, by
+// index in the list, if it is they.
+type InfeasibleError struct {
+	Msg   string
+	Rules []ir.RuleID
+}
 
 func (e *InfeasibleError) Error() string { return "compiler: " + e.Msg }
 
@@ -173,6 +179,9 @@ func start(t *ir.Trace, o Options) (*Compiled, error) {
 	}
 	return &Compiled{Trace: t, options: o, digest: t.Digest()}, nil
 }
+
+// Rules are those that the compile obeys.
+func (c *Compiled) Rules() *ir.Rules { return &c.options.Rules }
 
 func (c *Compiled) runPasses(ctx context.Context, list []pass) error {
 	for _, p := range list {

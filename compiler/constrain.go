@@ -54,7 +54,7 @@ func (c *Compiled) constrain(cons *ir.Constraints, id ir.RuleID, r *ir.Rule) err
 	}
 	buffers := c.buffersOf(r.Of...)
 	if len(buffers) == 0 {
-		c.Notes = append(c.Notes, fmt.Sprintf("%s: takes nothing that is planned", c.options.Rules.Origin(int(id))))
+		c.ruleNote(fmt.Sprintf("%s: takes nothing that is planned", c.options.Rules.Origin(int(id))))
 		return nil
 	}
 	switch r.Kind {

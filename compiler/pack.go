@@ -130,9 +130,9 @@ func (c *Compiled) checkCapacity() error {
 		return nil
 	}
 	if bound := c.Bound(); bound > limit {
-		return &InfeasibleError{fmt.Sprintf("the plan cannot fit: %d bytes are live at once, the capacity is %d", bound, limit)}
+		return &InfeasibleError{Msg: fmt.Sprintf("the plan cannot fit: %d bytes are live at once, the capacity is %d", bound, limit)}
 	}
-	return &InfeasibleError{fmt.Sprintf("no layout within the capacity of %d bytes was found (best: %d, bound: %d); try --effort max", limit, peak, c.Bound())}
+	return &InfeasibleError{Msg: fmt.Sprintf("no layout within the capacity of %d bytes was found (best: %d, bound: %d); try --effort max", limit, peak, c.Bound())}
 }
 
 // packStream finds a layout for one stream: the portfolio first, and where it stays above the

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"stweaver/ir"
+	"stweaver/lang"
 )
 
 func (c *Compiled) runSteps(context.Context) error {
@@ -147,6 +148,10 @@ func (c *Compiled) runEmit(context.Context) error {
 	}
 	if r := c.options.Rules.Reserve; r.On() {
 		c.Plan.Info = append(c.Plan.Info, ir.Fact{Key: "reserve", Value: fmt.Sprintf("%d bytes: quantile %g, headroom %g, cap %d", c.reserved(), r.Quantile, r.Headroom, r.Cap)})
+	}
+	if rules := &c.options.Rules; len(rules.Statements) > 0 {
+		c.Plan.Info = append(c.Plan.Info, ir.Fact{Key: "rules-digest", Value: fmt.Sprintf("%x", rules.Digest())})
+		c.Plan.Info = append(c.Plan.Info, lang.Facts(rules)...)
 	}
 	if c.Interrupted {
 		c.Plan.Info = append(c.Plan.Info, ir.Fact{Key: "interrupted", Value: "true"})

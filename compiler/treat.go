@@ -54,10 +54,12 @@ func (c *Compiled) selectRequests(ctx context.Context) error {
 	if c.selected != nil || len(rules.Selections) == 0 {
 		return nil
 	}
-	v := &evaluator{t: c.Trace, steps: c.Steps, problem: c.Problem, mapping: c.mapping, rules: rules}
+	v := c.evaluator()
 	for i := range rules.Selections {
-		c.selected = append(c.selected, v.selection(i))
+		v.selection(i)
 	}
+	c.selected = v.sets
+	c.emptySelections()
 	if !c.ruledOut() {
 		return nil
 	}

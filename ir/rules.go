@@ -21,10 +21,11 @@ type Rules struct {
 	Reserve Reserve
 	// Effort, Exact and Seed direct the search: "" or fast, default, max; the most nodes of the exact
 	// search, where ExactSet; the seed of drawn tries (0: the usual ones).
-	Effort   string
-	Exact    int64
-	ExactSet bool
-	Seed     uint64
+	Effort     string
+	EffortFrom StatementID
+	Exact      int64
+	ExactSet   bool
+	Seed       uint64
 	// Step says where the iterations begin, where it is set.
 	Step StepRule
 
@@ -204,9 +205,54 @@ func (r *Rules) StatementOf(id StatementID) Statement {
 	return r.Statements[id-1]
 }
 
-// Drop takes the rules of a kind out of the list.
-func (r *Rules) Drop(kind RuleKind) {
-	r.List = slices.DeleteFunc(slices.Clone(r.List), func(x Rule) bool { return x.Kind == kind })
+// Forget takes a statement out, with all that came from it but selections: something else stands above it.
+func (r *Rules) Forget(id StatementID) {
+	if id == NoStatement {
+		return
+	}
+	move := func(x *StatementID) {
+		switch {
+		case *x == id:
+			*x = NoStatement
+		case *x > id:
+			*x--
+		}
+	}
+	r.List = slices.DeleteFunc(slices.Clone(r.List), func(x Rule) bool { return x.Statement == id })
+	r.Selections = slices.Clone(r.Selections)
+	r.Statements = slices.Delete(slices.Clone(r.Statements), int(id-1), int(id))
+	for i := range r.List {
+		move(&r.List[i].Statement)
+	}
+	for i := range r.Selections {
+		move(&r.Selections[i].Statement)
+	}
+	if r.Reserve.Statement == id {
+		r.Reserve = Reserve{}
+	}
+	if r.Step.Statement == id {
+		r.Step = StepRule{}
+	}
+	if r.EffortFrom == id {
+		r.Effort = ""
+	}
+	move(&r.Reserve.Statement)
+	move(&r.Step.Statement)
+	move(&r.EffortFrom)
+}
+
+// Find returns the first rule of a kind; -1 where there is none.
+func (r *Rules) Find(kind RuleKind) int {
+	return slices.IndexFunc(r.List, func(x Rule) bool { return x.Kind == kind })
+}
+
+// Asks reports whether a condition asks for the field.
+func (r *Rules) Asks(f Field) bool {
+	var in func(e *Expr) bool
+	in = func(e *Expr) bool {
+		return e.Op == OpTest && e.Field == f || slices.ContainsFunc(e.Args, func(x Expr) bool { return in(&x) })
+	}
+	return r.Step.Where != nil && in(r.Step.Where) || slices.ContainsFunc(r.Selections, func(s Selection) bool { return in(&s.Where) })
 }
 
 // Origin says where rule number i of the list is written, and how.

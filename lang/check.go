@@ -69,6 +69,7 @@ func (l *loader) once(f *file, key string, at lexer.Position, width int, text st
 			return 0, false
 		}
 		l.rules.Statements[old.statement-1].Text = "" // dropped when the load is closed
+		l.rules.List = slices.DeleteFunc(l.rules.List, func(r ir.Rule) bool { return r.Statement == old.statement })
 	}
 	id := l.state(at, text)
 	l.set[key] = settingAt{at, f.depth, id}
@@ -102,21 +103,21 @@ var deviceSettings = []settingKind{
 		l.rules.Granularity = ir.Bytes(v)
 	}},
 	{"alignment", false, "size", "alignment 512B", func(l *loader, s *setting, id ir.StatementID) {
-		l.rules.Drop(ir.RuleAlign)
+
 		v, _ := l.power(s.Value.Number, "the alignment", int64(ir.Align))
 		l.rules.List = append(l.rules.List, ir.Rule{Kind: ir.RuleAlign, Statement: id, Max: ir.Bytes(v)})
 	}},
 }
 
 var solverSettings = []settingKind{
-	{"effort", false, "word", "effort max", func(l *loader, s *setting, _ ir.StatementID) {
+	{"effort", false, "word", "effort max", func(l *loader, s *setting, id ir.StatementID) {
 		efforts := []string{"fast", "default", "max"}
 		w := s.Value.Word
 		if !slices.Contains(efforts, w.Text) {
 			l.wordError(w, codeWord, didYouMean(w.Text, efforts), "%s is no effort", quote(w.Text))
 			return
 		}
-		l.rules.Effort = w.Text
+		l.rules.Effort, l.rules.EffortFrom = w.Text, id
 	}},
 	{"exact", false, "count", "exact 200000", func(l *loader, s *setting, _ ir.StatementID) {
 		v, ok := l.count(s.Value.Number, "the limit of exact search, in nodes,", 0, 1_000_000_000)

@@ -350,7 +350,7 @@ func (l *loader) compact() {
 	}
 	r := &l.rules
 	r.Statements = kept
-	r.Reserve.Statement, r.Step.Statement = number[r.Reserve.Statement], number[r.Step.Statement]
+	r.Reserve.Statement, r.Step.Statement, r.EffortFrom = number[r.Reserve.Statement], number[r.Step.Statement], number[r.EffortFrom]
 	for i := range r.List {
 		r.List[i].Statement = number[r.List[i].Statement]
 	}

@@ -17,6 +17,8 @@ type Options struct {
 	// Device is the device ordinal whose requests are wanted. -1: the one with the most
 	// events, the lowest ordinal among equals; a note names the others.
 	Device int
+	// Stacks asks for Trace.Stacks: whole call stacks, where the profile has them.
+	Stacks bool
 	// Progress, if set, is told now and then how many bytes of the file as stored have
 	// been read, out of how many; total is -1 where it is not known. It is called from
 	// the goroutine that reads.

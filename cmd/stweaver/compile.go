@@ -17,6 +17,7 @@ import (
 type compileFlags struct {
 	out, effort, capacity, headroom, streams, steps, dump, reserve string
 	onePass, explain, prove                                        bool
+	rules                                                          []string
 }
 
 func compileCommand(a *app) *cobra.Command {
@@ -34,6 +35,7 @@ written like any other, and the exit code is 130. A second one ends the command.
 		RunE: func(cmd *cobra.Command, in []string) error { return a.compile(cmd, in[0], &f) },
 	}
 	c.Flags().StringVarP(&f.out, "output", "o", "", "write the plan to `PLAN`; - is standard output")
+	c.Flags().StringArrayVar(&f.rules, "rules", nil, "obey the rules in `FILE`; may be given several times, in order. Flags stand above rules")
 	c.Flags().StringVar(&f.effort, "effort", "default", "how hard to pack: fast, default or max")
 	c.Flags().StringVar(&f.capacity, "capacity", "", "most memory the plan may take, e.g. 80GiB: fail (exit 5) if it does not fit")
 	c.Flags().StringVar(&f.headroom, "headroom", "", "of the capacity, what stays free for communication, workspaces and the context: the runtime never takes it")
@@ -58,35 +60,33 @@ func (f *compileFlags) options() (compiler.Options, error) {
 	if f.streams != "apart" {
 		return o, usagef("--streams %s: only apart is supported: sharing memory between streams needs a runtime that orders them", f.streams)
 	}
-	var err error
-	if f.capacity != "" {
-		if o.Rules.Capacity, err = parseSize(f.capacity); err != nil {
-			return o, usagef("--capacity %s: %v", f.capacity, err)
-		}
-	}
-	if f.headroom != "" {
-		if o.Rules.Headroom, err = parseSize(f.headroom); err != nil {
-			return o, usagef("--headroom %s: %v", f.headroom, err)
-		}
-		if o.Rules.Headroom >= o.Rules.Capacity {
-			return o, usagef("--headroom %s: it is taken off --capacity, which must be larger", f.headroom)
-		}
-		o.Rules.Capacity -= o.Rules.Headroom
-	}
-	if f.reserve != "" {
-		if o.Rules.Reserve, err = parseReserve(f.reserve); err != nil {
-			return o, usagef("--reserve %s: %v", f.reserve, err)
-		}
-	}
 	if f.onePass && f.steps != "" {
 		return o, usagef("--one-pass and --steps exclude each other")
 	}
+	var err error
 	o.From, o.To, err = parseRange("--steps", f.steps)
 	return o, err
 }
 
+// withRules adds the rules of files and flags to o.
+func (a *app) withRules(cmd *cobra.Command, f *compileFlags, o *compiler.Options) (err error) {
+	if o.Rules, err = a.loadRules(f.rules); err != nil {
+		return err
+	}
+	if err := a.flagsOver(cmd, f, &o.Rules); err != nil {
+		return err
+	}
+	if o.Rules.Effort != "" {
+		o.Effort = compiler.Effort(o.Rules.Effort)
+	}
+	return nil
+}
+
 func (a *app) compile(cmd *cobra.Command, in string, f *compileFlags) error {
 	o, err := f.options()
+	if err == nil {
+		err = a.withRules(cmd, f, &o)
+	}
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (a *app) compile(cmd *cobra.Command, in string, f *compileFlags) error {
 		o.DumpTo = a.stdout
 	}
 	began := time.Now()
-	t, err := a.read(in)
+	t, err := a.readFor(in, &o.Rules)
 	if err != nil {
 		return err
 	}
@@ -119,6 +119,7 @@ func (a *app) compile(cmd *cobra.Command, in string, f *compileFlags) error {
 		err = fmt.Errorf("%w; or plan the recording as it is, once through (--one-pass)", err)
 	}
 	if err != nil {
+		a.blame(err, &o.Rules)
 		return named(in, err)
 	}
 	encoding := time.Now()
@@ -216,6 +217,7 @@ func (a *app) printSummary(s *compiler.Summary) error {
 	if s.Room != nil {
 		w.row("reserve", s.Room.String())
 	}
+	rulesRow(w, s.Rules)
 	w.row("method", s.Method)
 	for _, x := range s.Repeats {
 		w.row("repeats", x.String())

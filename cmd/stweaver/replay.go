@@ -25,30 +25,32 @@ type replayFlags struct {
 }
 
 type replayOutput struct {
-	Iterations     int      `json:"iterations"`
-	Requests       int      `json:"requests"`
-	Static         int      `json:"static_requests"` // those with a planned entry
-	HitRate        float64  `json:"hit_rate"`        // of the static ones: at their planned address
-	SteadyHitRate  float64  `json:"steady_hit_rate"` // the same, from the second iteration on
-	Slow           uint64   `json:"slow"`
-	Resyncs        uint64   `json:"resyncs"`
-	Restarts       uint64   `json:"restarts"`
-	Conflicts      uint64   `json:"conflicts"`
-	Dynamic        uint64   `json:"dynamic"`
-	Guests         uint64   `json:"guests"` // unplanned or displaced ones in idle arena space
-	Unknown        uint64   `json:"unknown"`
-	Hits           uint64   `json:"hits"` // as the runtime counts: any planned address handed out
-	Overlaps       int      `json:"overlaps"`
-	CanaryFaults   uint64   `json:"canary_faults"`
-	Failed         int      `json:"failed"`
-	StaticFallback ir.Bytes `json:"static_fallback_bytes"` // of static requests, from the second iteration on
-	FallbackPeak   ir.Bytes `json:"fallback_peak_bytes"`
-	PeakAllocated  ir.Bytes `json:"peak_allocated_bytes"`
-	PeakReserved   ir.Bytes `json:"peak_reserved_bytes"`
-	Efficiency     float64  `json:"efficiency"`
-	Reserved       *int64   `json:"recorded_reserved_bytes"` // by the allocator of the recording
-	NsPerPair      float64  `json:"ns_per_pair"`
-	BaselineNs     float64  `json:"baseline_ns_per_pair"`
+	Iterations     int                  `json:"iterations"`
+	Rules          *compiler.RuleReport `json:"rules,omitempty"`
+	Unmet          []string             `json:"unmet,omitempty"` // what the rules expect of a replay, and it is not
+	Requests       int                  `json:"requests"`
+	Static         int                  `json:"static_requests"` // those with a planned entry
+	HitRate        float64              `json:"hit_rate"`        // of the static ones: at their planned address
+	SteadyHitRate  float64              `json:"steady_hit_rate"` // the same, from the second iteration on
+	Slow           uint64               `json:"slow"`
+	Resyncs        uint64               `json:"resyncs"`
+	Restarts       uint64               `json:"restarts"`
+	Conflicts      uint64               `json:"conflicts"`
+	Dynamic        uint64               `json:"dynamic"`
+	Guests         uint64               `json:"guests"` // unplanned or displaced ones in idle arena space
+	Unknown        uint64               `json:"unknown"`
+	Hits           uint64               `json:"hits"` // as the runtime counts: any planned address handed out
+	Overlaps       int                  `json:"overlaps"`
+	CanaryFaults   uint64               `json:"canary_faults"`
+	Failed         int                  `json:"failed"`
+	StaticFallback ir.Bytes             `json:"static_fallback_bytes"` // of static requests, from the second iteration on
+	FallbackPeak   ir.Bytes             `json:"fallback_peak_bytes"`
+	PeakAllocated  ir.Bytes             `json:"peak_allocated_bytes"`
+	PeakReserved   ir.Bytes             `json:"peak_reserved_bytes"`
+	Efficiency     float64              `json:"efficiency"`
+	Reserved       *int64               `json:"recorded_reserved_bytes"` // by the allocator of the recording
+	NsPerPair      float64              `json:"ns_per_pair"`
+	BaselineNs     float64              `json:"baseline_ns_per_pair"`
 }
 
 func replayCommand(a *app) *cobra.Command {
@@ -132,6 +134,9 @@ func (a *app) replay(cmd *cobra.Command, planName, in string, f *replayFlags) er
 	if err != nil {
 		return err
 	}
+	if f.mode == "plan" {
+		out.Rules, out.Unmet = compiler.ReportRules(c.Rules()), unmetHits(c.Rules(), out.SteadyHitRate)
+	}
 	if a.json {
 		err = a.printJSON(out)
 	} else {
@@ -140,7 +145,23 @@ func (a *app) replay(cmd *cobra.Command, planName, in string, f *replayFlags) er
 	if err == nil && (out.Overlaps > 0 || out.CanaryFaults > 0) {
 		return &checkError{fmt.Sprintf("the runtime handed out memory that was in use: %d overlaps, %d canary faults", out.Overlaps, out.CanaryFaults)}
 	}
+	if err == nil && len(out.Unmet) > 0 {
+		return &compiler.ExpectError{Failures: out.Unmet}
+	}
 	return err
+}
+
+// unmetHits are the rules that expect more hits than there were.
+func unmetHits(r *ir.Rules, rate float64) (out []string) {
+	for i := range r.List {
+		if r.List[i].Kind != ir.RuleExpect || r.List[i].Measure != ir.MeasureHits {
+			continue
+		}
+		if msg := compiler.Unmet(r, i, rate); msg != "" {
+			out = append(out, msg)
+		}
+	}
+	return out
 }
 
 func runWorkload(t *ir.Trace, w *compiler.Workload, plan *ir.Plan, data []byte, spec model.Spec, f *replayFlags, o stwrt.Options) (*replayOutput, error) {
@@ -246,6 +267,10 @@ func (a *app) printReplay(o *replayOutput, f *replayFlags) {
 			percent(o.HitRate), o.Static, percent(o.SteadyHitRate)))
 		w.row("matcher", fmt.Sprintf("%d resynchronisations, %d restarts, %d requests on the slow path", o.Resyncs, o.Restarts, o.Slow))
 		w.row("fallback", fmt.Sprintf("%d conflicts, %d dynamic, %d unknown; %d served in idle arena space; heap peak %s", o.Conflicts, o.Dynamic, o.Unknown, o.Guests, bytesText(o.FallbackPeak)))
+	}
+	rulesRow(w, o.Rules)
+	for _, x := range o.Unmet {
+		w.row("unmet", x)
 	}
 	w.row("safety", fmt.Sprintf("%d overlaps, %d canary faults, %d failed", o.Overlaps, o.CanaryFaults, o.Failed))
 	w.row("memory", fmt.Sprintf("peak allocated %s, peak reserved %s: E %s", bytesText(o.PeakAllocated), bytesText(o.PeakReserved), percent(o.Efficiency)))

@@ -16,6 +16,7 @@ import (
 
 	"stweaver/compiler"
 	"stweaver/ir"
+	"stweaver/lang"
 	"stweaver/profile"
 )
 
@@ -58,6 +59,7 @@ var commands = []func(*app) *cobra.Command{
 	compileCommand,
 	verifyCommand,
 	simulateCommand,
+	rulesCommand,
 	dumpCommand,
 	versionCommand,
 }
@@ -126,6 +128,8 @@ func exitCode(err error) int {
 	var plan *ir.PlanError
 	var steps *compiler.StepsError
 	var infeasible *compiler.InfeasibleError
+	var unmet *compiler.ExpectError
+	var rules *lang.Error
 	var path *os.PathError
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, errInterrupted):
@@ -134,9 +138,9 @@ func exitCode(err error) int {
 		return exitUsage
 	case errors.As(err, &check):
 		return exitCheck
-	case errors.As(err, &infeasible):
+	case errors.As(err, &infeasible), errors.As(err, &unmet):
 		return exitInfeasible
-	case errors.As(err, &read), errors.As(err, &plan), errors.As(err, &steps), errors.As(err, &path):
+	case errors.As(err, &read), errors.As(err, &plan), errors.As(err, &steps), errors.As(err, &path), errors.As(err, &rules):
 		return exitUnreadable
 	}
 	return exitInternal
@@ -187,10 +191,14 @@ func (a *app) printJSON(v any) error {
 }
 
 // read reads a profile, with progress on a terminal.
-func (a *app) read(path string) (*ir.Trace, error) {
+func (a *app) read(path string) (*ir.Trace, error) { return a.readWith(path, profile.Options{}) }
+
+// readWith is read with options beside device and progress.
+func (a *app) readWith(path string, o profile.Options) (*ir.Trace, error) {
 	p := a.progress("reading " + path)
 	defer p.close()
-	o := profile.Options{Device: a.device, Progress: func(done, total int64) { p.set(done, total, "") }}
+	o.Device = a.device
+	o.Progress = func(done, total int64) { p.set(done, total, "") }
 	if path == "-" {
 		return profile.Read("standard input", a.stdin, o)
 	}

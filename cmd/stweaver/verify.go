@@ -7,13 +7,15 @@ import (
 
 	"stweaver/compiler"
 	"stweaver/ir"
+	"stweaver/lang"
 )
 
 type verifyOutput struct {
-	OK         bool     `json:"ok"`
-	Violations []string `json:"violations"`
-	Buffers    int      `json:"buffers"`
-	Requests   int      `json:"requests"`
+	OK         bool                 `json:"ok"`
+	Violations []string             `json:"violations"`
+	Buffers    int                  `json:"buffers"`
+	Requests   int                  `json:"requests"`
+	Rules      *compiler.RuleReport `json:"rules,omitempty"`
 }
 
 func verifyCommand(a *app) *cobra.Command {
@@ -45,6 +47,9 @@ the addresses against the recorded events themselves, over several iterations.`,
 				}
 				if out.OK {
 					fmt.Fprintf(a.stdout, "ok: %d buffers, and %d requests executed on the recorded events\n", out.Buffers, out.Requests)
+					if out.Rules != nil {
+						fmt.Fprintf(a.stdout, "    it obeys %d statements of rules (%.12s)\n", len(out.Rules.Statements), out.Rules.Digest)
+					}
 				}
 			}
 			if err == nil && !out.OK {
@@ -58,8 +63,12 @@ the addresses against the recorded events themselves, over several iterations.`,
 // against reads profile in as the plan did. A profile that is not the plan's is a violation,
 // and c is nil.
 func (a *app) against(cmd *cobra.Command, plan *ir.Plan, planName, in string) (*compiler.Compiled, *verifyOutput, error) {
-	out := &verifyOutput{Violations: []string{}}
-	t, err := a.read(in)
+	rules, err := lang.Restore(plan)
+	if err != nil {
+		return nil, nil, named(planName, err)
+	}
+	out := &verifyOutput{Violations: []string{}, Rules: compiler.ReportRules(rules)}
+	t, err := a.readFor(in, rules)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -71,7 +80,7 @@ func (a *app) against(cmd *cobra.Command, plan *ir.Plan, planName, in string) (*
 	if err != nil {
 		from, to = 0, 0 // "0:0": a plan without a loop
 	}
-	c, err := compiler.Analyse(cmd.Context(), t, compiler.Options{From: from, To: to, OnePass: plan.Get("one-pass") == "true", Keep: plan.Get("kept")})
+	c, err := compiler.Analyse(cmd.Context(), t, compiler.Options{Rules: *rules, From: from, To: to, OnePass: plan.Get("one-pass") == "true", Keep: plan.Get("kept")})
 	if err != nil {
 		return nil, nil, named(in, err)
 	}

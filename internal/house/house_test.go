@@ -21,7 +21,7 @@ var allowed = map[string][]string{
 	"profile":                {"ir"},
 	"lang":                   {"ir"},
 	"heuristics":             {"ir"},
-	"compiler":               {"ir", "heuristics", "solver", "runtime/model"},
+	"compiler":               {"ir", "lang", "heuristics", "solver", "runtime/model"},
 	"solver":                 {"ir", "solver/sat"},
 	"solver/sat":             {},
 	"simulate":               {"ir"},
@@ -31,7 +31,7 @@ var allowed = map[string][]string{
 	"internal/testkit":       {"ir"},
 	"internal/house":         {},
 	"internal/survey":        {"compiler", "heuristics", "ir", "profile"},
-	"cmd/stweaver":           {"compiler", "heuristics", "ir", "profile", "runtime", "runtime/model", "simulate"},
+	"cmd/stweaver":           {"compiler", "heuristics", "ir", "lang", "profile", "runtime", "runtime/model", "simulate"},
 }
 
 // only lists imports that a single place may have, tests included.
