@@ -15,26 +15,32 @@ import (
 //	entries      e3 e17 e31 |  template entry t0   e17 (prologue), t0 in every copy of the loop
 //	buffers      b2  b9     |  b40                  b9, b40
 //
-// Rules whose buffers are held in the loop anew in each iteration that it has (unrolled copies) bind each
-// copy by itself where order matters (together).
+// Where order matters (together, pin at) the prologue and each copy of an unrolled loop are bound by themselves.
 
 // runConstrain attaches the constraints to the problem.
 func (c *Compiled) runConstrain(context.Context) error {
-	rules := &c.options.Rules
-	cons := &ir.Constraints{}
-	for i := range rules.List {
-		if err := c.constrain(cons, ir.RuleID(i), &rules.List[i]); err != nil {
-			return err
-		}
-	}
-	if cons.Empty() {
-		return nil
+	cons, err := c.constraints()
+	if err != nil || cons.Empty() {
+		return err
 	}
 	c.Problem.Constraints = cons
 	if err := c.Problem.Check(); err != nil {
 		panic(fmt.Sprintf("BUG: constrain: %v", err))
 	}
 	return nil
+}
+
+// constraints is what the rules ask of the buffers of the problem. The error is an *InfeasibleError: a rule
+// asks for what cannot be, whatever the layout.
+func (c *Compiled) constraints() (*ir.Constraints, error) {
+	rules := &c.options.Rules
+	cons := &ir.Constraints{}
+	for i := range rules.List {
+		if err := c.constrain(cons, ir.RuleID(i), &rules.List[i]); err != nil {
+			return nil, err
+		}
+	}
+	return cons, nil
 }
 
 // constrain adds what one rule asks for.
@@ -59,7 +65,13 @@ func (c *Compiled) constrain(cons *ir.Constraints, id ir.RuleID, r *ir.Rule) err
 	}
 	switch r.Kind {
 	case ir.RulePin:
-		cons.Pins = append(cons.Pins, ir.Pin{Rule: id, Lo: r.From, Hi: max(r.To, 0), Buffers: buffers})
+		lists := [][]ir.BufferID{buffers}
+		if r.To == ir.NoOffset {
+			lists = c.byCopy(buffers)
+		}
+		for _, list := range lists {
+			cons.Pins = append(cons.Pins, ir.Pin{Rule: id, Lo: r.From, Hi: max(r.To, 0), Buffers: list})
+		}
 	case ir.RuleArena:
 		cons.Regions = append(cons.Regions, ir.Region{Rule: id, Size: r.Max, Piece: r.Piece, Buffers: buffers})
 	case ir.RuleTogether:
@@ -91,8 +103,8 @@ func (c *Compiled) apart(cons *ir.Constraints, id ir.RuleID, r *ir.Rule, all []i
 		set := c.buffersOf(s)
 		for _, b := range set {
 			if _, twice := in[b]; twice {
-				return &InfeasibleError{Msg: fmt.Sprintf("%s: buffer %d (%s) is in two of the selections, and cannot lie apart from itself",
-					c.options.Rules.Origin(int(id)), b, Size(c.Problem.Buffers[b].Size))}
+				return &InfeasibleError{Msg: fmt.Sprintf("a buffer of %s is in two of the selections that are to lie apart", Size(c.Problem.Buffers[b].Size)),
+					Rules: []ir.RuleID{id}}
 			}
 			in[b] = n
 		}
@@ -118,35 +130,24 @@ func (c *Compiled) buffersOf(selections ...int) []ir.BufferID {
 	return slices.Compact(out)
 }
 
-// byCopy cuts buffers into those that start in the prologue and those of each copy of the loop.
+// byCopy cuts buffers, ascending, into those that start in the prologue and those of each copy of the loop.
 func (c *Compiled) byCopy(buffers []ir.BufferID) [][]ir.BufferID {
 	p := c.Problem
 	of := func(id ir.BufferID) ir.Tick {
 		start := p.Buffers[id].Start
-		if start < p.L0 || p.Unroll < 2 {
-			return min(start-p.L0, 0)
+		if start < p.L0 || p.Unroll == 0 {
+			return -1
 		}
 		return (start - p.L0) / ((p.L1 - p.L0) / ir.Tick(p.Unroll))
 	}
-	if p.Unroll > 0 {
-		prologue := slices.IndexFunc(buffers, func(id ir.BufferID) bool { return p.Buffers[id].Start >= p.L0 })
-		if prologue < 0 {
-			prologue = len(buffers)
+	var out [][]ir.BufferID
+	for i, id := range buffers {
+		if i == 0 || of(id) != of(buffers[i-1]) {
+			out = append(out, nil)
 		}
-		out := [][]ir.BufferID{}
-		if prologue > 0 {
-			out = append(out, buffers[:prologue])
-		}
-		for rest := buffers[prologue:]; len(rest) > 0; {
-			n := slices.IndexFunc(rest, func(id ir.BufferID) bool { return of(id) != of(rest[0]) })
-			if n < 0 {
-				n = len(rest)
-			}
-			out, rest = append(out, rest[:n]), rest[n:]
-		}
-		return out
+		out[len(out)-1] = append(out[len(out)-1], id)
 	}
-	return [][]ir.BufferID{buffers}
+	return out
 }
 
 func everyBuffer(p *ir.Problem) []ir.BufferID {

@@ -65,7 +65,7 @@ type RuleKind uint8
 
 // Rule kinds, with the fields of Rule that they use beside Of.
 const (
-	RulePin      RuleKind = iota + 1 // each buffer at From; or, where To is not NoOffset, inside [From, To)
+	RulePin      RuleKind = iota + 1 // one after the other from From on, in the order they are requested; or, where To is not NoOffset, each inside [From, To)
 	RuleArena                        // the buffers have a region to themselves: at most Max bytes, no buffer across a multiple of Piece in it; 0: no limit
 	RuleTogether                     // the buffers lie one after the other, without gaps, in the order they are requested
 	RuleApart                        // buffers of different selections never share an address; of one selection: its buffers never do
