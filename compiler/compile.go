@@ -4,8 +4,8 @@
 //	steps → kinds → lower → constrain → pack → verify → rehearse → emit
 //
 // steps finds the iterations of the trace, kinds aligns them into a template and classes its
-// requests, lower makes the problem (prologue, loop, carried buffers), pack places the
-// buffers (under what constrain made of the rules), verify judges the result with ir.Verify and by executing the recorded events, and
+// requests, lower makes the problem (prologue, loop, carried buffers), constrain adds what rules ask of its
+// buffers, pack places the buffers, verify judges the result with ir.Verify and by executing the recorded events, and
 // rehearse runs it beside the heap alone and shrinks a plan that loses, and emit writes the plan. ir.Check runs between passes; a layout that does not verify is a bug
 // of ours and is never written.
 //
@@ -79,6 +79,8 @@ type Compiled struct {
 	Verified  Verification
 	// Reserved is nil where no room was asked for.
 	Reserved *Reserved
+	// Obeyed is nil where no rule asks anything of the layout.
+	Obeyed *Obeyed
 	// Interrupted is true if Options.Stop ended a search that had more to try.
 	Interrupted bool
 
@@ -86,8 +88,10 @@ type Compiled struct {
 	template *Template
 	mapping  *mapping
 	shares   []share    // by stream
+	order    []int      // of the shares in the arena, lowest first
 	reserve  []ir.Bytes // by stream: room for dynamic requests
 	selected []bitset   // requests of each selection of the rules
+	weighing bool       // it is a pack for comparison
 	digest   [32]byte
 }
 
@@ -131,8 +135,8 @@ func PassNames() []string {
 	return names
 }
 
-// InfeasibleError: no layout fits what was asked for. CLI exit code 5. Rules names the rules that conflict, by
-// index in the list, if it is they.
+// InfeasibleError: no layout fits what was asked for. CLI exit code 5. Rules, where there are any, cannot be
+// obeyed together: none of them can be left out of the list.
 type InfeasibleError struct {
 	Msg   string
 	Rules []ir.RuleID

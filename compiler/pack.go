@@ -1,8 +1,10 @@
 package compiler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"stweaver/heuristics"
 	"stweaver/ir"
@@ -38,6 +40,7 @@ type share struct {
 	ids     []ir.BufferID
 	buffers []ir.Buffer
 	layout  ir.Layout // of buffers, from address 0
+	align   ir.Bytes  // of the address at which it begins; 0: any
 }
 
 // shares cuts the problem into streams; one without buffers has none.
@@ -61,18 +64,27 @@ func shares(p *ir.Problem) []share {
 func (c *Compiled) runPack(ctx context.Context) error {
 	c.Packs, c.Interrupted = nil, false
 	c.shares = shares(c.Problem)
+	c.order = c.stackOrder()
+	c.reserve = c.reserves()
 	search, done := c.searching(ctx)
 	defer done()
-	for s := range c.shares {
+	for _, s := range c.order {
 		if len(c.shares[s].buffers) > 0 {
-			c.Packs = append(c.Packs, c.packStream(search, ir.StreamID(s)))
+			sp, err := c.packStream(search, ir.StreamID(s))
+			if err != nil {
+				return err
+			}
+			c.Packs = append(c.Packs, sp)
 		}
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 	}
-	c.reserve = c.reserves()
+	slices.SortFunc(c.Packs, func(a, b StreamPack) int { return cmp.Compare(a.Stream, b.Stream) })
 	c.stack()
+	if err := c.obeyed(ctx); err != nil {
+		return err
+	}
 	return c.checkCapacity()
 }
 
@@ -101,19 +113,32 @@ func (c *Compiled) searching(ctx context.Context) (context.Context, context.Canc
 func (c *Compiled) stack() {
 	c.Layout = &ir.Layout{Offsets: make([]ir.Offset, len(c.Problem.Buffers))}
 	c.Streams = make([]ir.PlanStream, len(c.shares))
-	var base ir.Bytes
-	for s := range c.shares {
+	for _, s := range c.order {
 		share := &c.shares[s]
+		base := c.base(s)
 		for k, id := range share.ids {
 			c.Layout.Offsets[id] = ir.Offset(base) + share.layout.Offsets[k]
 		}
 		if len(share.ids) > 0 {
-			c.Layout.Peak = base + share.layout.Peak
+			c.Layout.Peak = max(c.Layout.Peak, base+share.layout.Peak)
 		}
 		end := base + share.layout.Peak + c.reserve[s]
 		c.Streams[s] = ir.PlanStream{Handle: c.Problem.Streams[s], Begin: ir.Offset(base), End: ir.Offset(end)}
-		base = end
 	}
+}
+
+// base is where share s begins: above those before it.
+func (c *Compiled) base(s int) (base ir.Bytes) {
+	for _, k := range c.order {
+		if n := c.shares[k].align; n > 0 {
+			base = (base + n - 1) / n * n
+		}
+		if k == s {
+			break
+		}
+		base += c.shares[k].layout.Peak + c.reserve[k]
+	}
+	return base
 }
 
 // Arena is what the plan takes in all: the layout, and room reserved for dynamic requests.
@@ -137,11 +162,14 @@ func (c *Compiled) checkCapacity() error {
 
 // packStream finds a layout for one stream: the portfolio first, and where it stays above the
 // bound, the exact search.
-func (c *Compiled) packStream(search context.Context, s ir.StreamID) StreamPack {
+func (c *Compiled) packStream(search context.Context, s ir.StreamID) (StreamPack, error) {
 	share := &c.shares[s]
 	o := heuristics.Options{Effort: c.options.Effort.tries(), Stop: func() bool { return search.Err() != nil }, Exact: exactBlock}
 	if c.options.Progress != nil {
 		o.Progress = func(try, tries int, best, bound ir.Bytes) { c.options.Progress("pack", try, tries, best, bound) }
+	}
+	if c.ruled() {
+		return c.packUnder(search, s, o)
 	}
 	r := heuristics.Pack(share.buffers, c.Problem.L1, o)
 	sp := StreamPack{Stream: s, Buffers: len(share.buffers), Bound: r.Bound, Kind: solver.LivePeak, Packer: r.Packer, Tries: r.Tries, Repeats: repeatsOf(&r)}
@@ -151,7 +179,7 @@ func (c *Compiled) packStream(search context.Context, s ir.StreamID) StreamPack 
 	}
 	sp.Peak = share.layout.Peak
 	c.Interrupted = c.Interrupted || sp.Peak > sp.Bound && search.Err() != nil
-	return sp
+	return sp, nil
 }
 
 // nodesOf is the budget of the exact search for n buffers whose layout is gap above a bound, in

@@ -101,6 +101,7 @@ func (c *Compiled) makePlan() {
 	lists, listOf := future(c.Problem, c.Layout)
 	c.Plan = ir.NewPlan(c.Problem, c.Layout, c.Streams, lists, listOf)
 	c.Plan.Slots = append(c.Plan.Slots, c.reserveSlots()...)
+	c.Plan.Slots = append(c.Plan.Slots, c.keptSlots()...)
 	c.Plan.Arena = c.Arena()
 }
 

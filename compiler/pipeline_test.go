@@ -12,6 +12,7 @@ import (
 	"stweaver/compiler"
 	"stweaver/internal/testkit"
 	"stweaver/ir"
+	"stweaver/lang"
 	"stweaver/profile"
 )
 
@@ -43,8 +44,9 @@ func pipeline(t *testing.T, path string) {
 	ar.Compare(t, "want/trace", b.String())
 	var last *compiler.Compiled
 	for _, pass := range compiler.PassNames() {
-		if pass == "verify" || pass == "rehearse" || pass == "constrain" {
-			continue // their dumps are that of pack, or what emit shows
+		_, ruled := ar.Get("rules")
+		if pass == "verify" || pass == "rehearse" || pass == "constrain" && !ruled {
+			continue // their dumps are that of pack, or what emit shows, or that of lower
 		}
 		b.Reset()
 		c, err := compiler.Compile(context.Background(), tr, options(t, ar, pass, &b))
@@ -61,6 +63,13 @@ func pipeline(t *testing.T, path string) {
 
 func options(t *testing.T, ar *testkit.Archive, pass string, b *bytes.Buffer) compiler.Options {
 	o := compiler.Options{Dump: pass, DumpTo: b}
+	if text, ok := ar.Get("rules"); ok {
+		p := lang.Parse("x.rules", text, nil)
+		if err := p.Err(); err != nil {
+			t.Fatal(err)
+		}
+		o.Rules = p.Rules
+	}
 	text, _ := ar.Get("options")
 	for _, f := range strings.Fields(text) {
 		key, value, _ := strings.Cut(f, "=")
@@ -89,6 +98,12 @@ func report(c *compiler.Compiled) string {
 	for _, k := range ir.Kinds {
 		fmt.Fprintf(&b, "%v %d requests, %d bytes\n", k, s.Kinds[k.String()].Requests, s.Kinds[k.String()].Bytes)
 	}
+	if o := s.Obeyed; o != nil {
+		fmt.Fprintf(&b, "rules: plan %d, without %d\n", o.After, o.Before)
+		for _, r := range o.Rules {
+			fmt.Fprintf(&b, "rule %d costs %d\n", r.Rule, r.Cost)
+		}
+	}
 	for _, n := range s.Notes {
 		fmt.Fprintf(&b, "note %s\n", n)
 	}
@@ -97,8 +112,11 @@ func report(c *compiler.Compiled) string {
 
 // parsesBack prints, parses and prints again every stage that is in the text form.
 func parsesBack(t *testing.T, ar *testkit.Archive) {
-	for _, section := range []string{"want/trace", "want/lower", "want/pack", "want/emit"} {
-		text, _ := ar.Get(section)
+	for _, section := range []string{"want/trace", "want/lower", "want/constrain", "want/pack", "want/emit"} {
+		text, ok := ar.Get(section)
+		if !ok && section == "want/constrain" {
+			continue
+		}
 		x, err := ir.ParseText(strings.NewReader(text))
 		if err != nil {
 			t.Errorf("%s does not parse back: %v", section, err)

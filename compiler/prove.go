@@ -29,7 +29,7 @@ func (c *Compiled) Prove(ctx context.Context) []Proof {
 	var out []Proof
 	for i := range c.Packs {
 		sp := &c.Packs[i]
-		if sp.Peak == sp.Bound || ctx.Err() != nil {
+		if sp.Peak == sp.Bound || ctx.Err() != nil || c.ruled() { // SAT knows lives and sizes only
 			continue
 		}
 		s := &c.shares[sp.Stream]

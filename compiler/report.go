@@ -49,9 +49,10 @@ type Summary struct {
 	Passes           []PassSummary        `json:"passes"`
 	Repeats          []*Repeats           `json:"repeats,omitempty"` // by stream, where packing needed them
 	Notes            []string             `json:"notes"`
-	Rehearsal        *Rehearsal           `json:"rehearsal,omitempty"` // absent where the plan cannot lose
-	Proofs           []Proof              `json:"proofs,omitempty"`    // where they were asked for
-	Room             *Reserved            `json:"reserve,omitempty"`   // where the rules ask for it; part of the plan peak
+	Rehearsal        *Rehearsal           `json:"rehearsal,omitempty"`    // absent where the plan cannot lose
+	Proofs           []Proof              `json:"proofs,omitempty"`       // where they were asked for
+	Room             *Reserved            `json:"reserve,omitempty"`      // where the rules ask for it; part of the plan peak
+	Obeyed           *Obeyed              `json:"rules_obeyed,omitempty"` // where rules ask something of the layout
 	Explain          *Explanation         `json:"explain,omitempty"`
 	Rules            *RuleReport          `json:"rules,omitempty"` // those that the plan obeys
 }
@@ -72,7 +73,7 @@ func (c *Compiled) Summary(planFile int, read, encoded float64) *Summary {
 		PrologueRequests: int(c.Problem.L0), StepRequests: int(c.Problem.L1-c.Problem.L0) / max(c.Problem.Unroll, 1), Unroll: c.Problem.Unroll,
 		LivePeak: peak, Bound: c.Bound(), BoundKind: "live peak", PlanPeak: c.Arena(),
 		Proved: c.Arena() == c.Bound(), Method: c.Plan.Get("method"), Allocator: c.Trace.Allocator, PlanFile: planFile,
-		VerifiedBuffers: c.Verified.Buffers, VerifiedRequests: c.Verified.Replayed, Notes: c.Notes, Rehearsal: c.Rehearsal, Room: c.Reserved, Rules: ReportRules(&c.options.Rules),
+		VerifiedBuffers: c.Verified.Buffers, VerifiedRequests: c.Verified.Replayed, Notes: c.Notes, Rehearsal: c.Rehearsal, Room: c.Reserved, Obeyed: c.Obeyed, Rules: ReportRules(&c.options.Rules),
 	}
 	for _, p := range c.Packs {
 		if p.Repeats != nil {

@@ -118,7 +118,7 @@ type bench struct {
 	// Under rules, see underfit.go.
 	tightFirst bool
 	ahead      []int32 // units that go before all others
-	taken      []list  // addresses for apart, by list
+	used       []list  // addresses for apart, by list
 }
 
 // leash says how far a try may go. The zero leash lets it run to the end.

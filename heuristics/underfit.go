@@ -212,9 +212,9 @@ func (w *bench) fillUnder(order []int32, choose func(id int32) fit) bool {
 
 func (w *bench) fillUnits(order []int32, choose func(id int32) fit) int32 {
 	u := w.in.under
-	w.taken = w.taken[:0]
+	w.used = w.used[:0]
 	for range u.lists {
-		w.taken = append(w.taken, list{class: noRoom})
+		w.used = append(w.used, list{class: noRoom})
 	}
 	ceil, placed := int64(math.MaxInt64), 0
 	place := func(k int32) int32 {
@@ -304,7 +304,7 @@ func (w *bench) lineUp(p *unitPart) bool {
 		x.open()
 	}
 	for _, r := range p.rivals {
-		if l := &w.taken[r]; l.n > 0 {
+		if l := &w.used[r]; l.n > 0 {
 			s := x.pool[l.at]
 			x.walk = append(x.walk, cursor{s.lo, s.hi, l.at, l.at + l.n})
 		}
@@ -359,7 +359,7 @@ func (w *bench) takeUnit(x *unit, at int64) {
 		}
 		if p.hi > p.lo {
 			for _, l := range p.own {
-				w.index.add(&w.taken[l], to, at+p.hi)
+				w.index.add(&w.used[l], to, at+p.hi)
 			}
 		}
 		for i, id := range p.ids {

@@ -225,3 +225,81 @@ func (c *Constraints) check(p *Problem) error {
 	}
 	return nil
 }
+
+// Binds reports whether c asks more of a layout than a capacity. It is false for nil.
+func (c *Constraints) Binds() bool {
+	if c == nil {
+		return false
+	}
+	bare := *c
+	bare.Capacity = 0
+	return !bare.Empty()
+}
+
+// Within returns what c says of buffers ids of n alone, which are numbered anew in that order, without the
+// capacity. cut lists the rules that tie one of them to another buffer: they cannot be said.
+func (c *Constraints) Within(ids []BufferID, n int) (own *Constraints, cut []RuleID) {
+	number := slices.Repeat([]BufferID{NoBuffer}, n)
+	for k, id := range ids {
+		number[id] = BufferID(k)
+	}
+	some := func(list []BufferID) (out []BufferID) {
+		for _, id := range list {
+			if number[id] != NoBuffer {
+				out = append(out, number[id])
+			}
+		}
+		return out
+	}
+	own = &Constraints{}
+	for _, x := range c.Pins {
+		all := len(x.Buffers)
+		if x.Buffers = some(x.Buffers); len(x.Buffers) > 0 {
+			own.Pins = append(own.Pins, x)
+			if x.At() && len(x.Buffers) < all {
+				cut = append(cut, x.Rule)
+			}
+		}
+	}
+	for _, x := range c.Regions {
+		if x.Buffers = some(x.Buffers); len(x.Buffers) > 0 {
+			own.Regions = append(own.Regions, x)
+		}
+	}
+	for _, x := range c.Together {
+		all := len(x.Buffers)
+		if x.Buffers = some(x.Buffers); len(x.Buffers) > 0 {
+			own.Together = append(own.Together, x)
+			if len(x.Buffers) < all {
+				cut = append(cut, x.Rule)
+			}
+		}
+	}
+	for _, x := range c.Apart {
+		var sets [][]BufferID
+		for _, s := range x.Sets {
+			if s = some(s); len(s) > 0 {
+				sets = append(sets, s)
+			}
+		}
+		if x.Sets = sets; len(sets) > 1 {
+			own.Apart = append(own.Apart, x)
+		}
+	}
+	for _, x := range c.Keeps {
+		if x.Buffers = some(x.Buffers); len(x.Buffers) > 0 {
+			own.Keeps = append(own.Keeps, x)
+		}
+	}
+	for _, x := range c.Guards {
+		if x.Buffers = some(x.Buffers); len(x.Buffers) > 0 {
+			own.Guards = append(own.Guards, x)
+		}
+	}
+	for _, x := range c.Alignments {
+		if x.Buffers = some(x.Buffers); len(x.Buffers) > 0 {
+			own.Alignments = append(own.Alignments, x)
+		}
+	}
+	return own, cut
+}

@@ -43,6 +43,7 @@ type SlotFlags uint16
 const (
 	SlotPlanned  SlotFlags = 1
 	SlotOptional SlotFlags = 2
+	SlotKept     SlotFlags = 4 // planned, and no entry's: what lies there is never lent to unplanned requests
 )
 
 // PlanEntry is one position of the request sequence.

@@ -240,7 +240,7 @@ func (d *planDecoder) slots(p *Plan) {
 		switch {
 		case int(sl.Stream) >= len(p.Streams):
 			d.fail(23, s.at+i, "a slot on stream %d of %d", sl.Stream, len(p.Streams))
-		case d.strict && (planned && sl.List != 0 || sl.Flags&^(SlotPlanned|SlotOptional) != 0):
+		case d.strict && (planned && sl.List != 0 || sl.Flags&^(SlotPlanned|SlotOptional|SlotKept) != 0 || !planned && sl.Flags&SlotKept != 0):
 			d.fail(24, s.at+i, "a slot has unknown flags or unused bytes that are not zero")
 		case planned && hi == 0:
 			d.fail(25, s.at+i, "a planned slot has no size")
@@ -251,7 +251,7 @@ func (d *planDecoder) slots(p *Plan) {
 		case !planned && sl.List > uint32(len(p.Needs)):
 			d.fail(35, s.at+i, "a slot names list %d of %d", sl.List, len(p.Needs))
 		}
-		sl.Flags &= SlotPlanned | SlotOptional // of a later minor: what we do not know we do not keep
+		sl.Flags &= SlotPlanned | SlotOptional | SlotKept // of a later minor: what we do not know we do not keep
 		if planned {
 			sl.List = 0
 		}

@@ -26,6 +26,11 @@ func drawPlan(t *rapid.T) *ir.Plan {
 	}
 	plan := ir.NewPlan(p, l, streams, needs, listOf)
 	plan.Profile[3] = 7
+	if i := rapid.IntRange(-1, len(plan.Slots)-1).Draw(t, "kept"); i >= 0 && plan.Slots[i].Flags&ir.SlotPlanned != 0 {
+		s := plan.Slots[i]
+		s.Flags = ir.SlotPlanned | ir.SlotKept
+		plan.Slots = append(plan.Slots, s)
+	}
 	if rapid.Bool().Draw(t, "shared") {
 		plan.SharedAge = rapid.Uint32().Draw(t, "age")
 		for i := range plan.Streams {

@@ -155,7 +155,7 @@ func spoil(src plantest.Source, p *model.Plan) {
 	slot := &p.Slots[src(len(p.Slots))]
 	entry := &p.Entries[src(len(p.Entries))]
 	stream := &p.Streams[src(len(p.Streams))]
-	switch src(9) {
+	switch src(10) {
 	case 0:
 		slot.Lo += uint32(src(1 << 16))
 	case 1:
@@ -172,6 +172,8 @@ func spoil(src plantest.Source, p *model.Plan) {
 		stream.End += uint64(src(4) * 512)
 	case 7:
 		p.LoopStart += uint32(src(4))
+	case 9:
+		slot.Flags ^= model.Kept
 	case 8:
 		p.Marks = append(p.Marks, model.Mark{Entry: uint32(src(14)), Kind: model.MarkKind(src(4)), Value: int64(src(2)), Name: uint64(src(2))})
 	}

@@ -255,7 +255,7 @@ static stw_status load_slots(const loader *l, uint64_t *keys, uint64_t *tmp)
         if (s->stream >= l->header.n_streams)
             return fail(l, P_SLOT_STREAM, i);
         bool planned = s->flags & STW_SLOT_PLANNED;
-        if (l->strict && ((planned && s->aux != 0) || s->flags & ~(STW_SLOT_PLANNED | STW_SLOT_OPTIONAL)))
+        if (l->strict && ((planned && s->aux != 0) || s->flags & ~(STW_SLOT_PLANNED | STW_SLOT_OPTIONAL | (planned ? STW_SLOT_KEPT : 0))))
             return fail(l, P_SLOT_UNUSED, i);
         if (!planned) {
             if (s->lo > s->hi)
@@ -314,14 +314,20 @@ static stw_status check_needs(const loader *l)
     return STW_OK;
 }
 
-/* Bitmaps of the atoms that each list touches. */
+/* Bitmaps of the atoms that each list touches, those that are kept among them in each, and of those alone. */
 static stw_status load_needs(const loader *l)
 {
     stw_plan *p = l->plan;
     p->words = p->n_atoms / 64 + 1;
-    p->needs_mapped_bytes = p->n_lists * (size_t)p->words * sizeof *p->needs + 1;
+    p->needs_mapped_bytes = (p->n_lists + (size_t)1) * p->words * sizeof *p->needs;
     if ((p->needs = stwi_map(p->needs_mapped_bytes)) == NULL)
         return no_memory(l);
+    p->kept = p->needs + (size_t)p->n_lists * p->words;
+    for (uint32_t i = 0; i < l->header.n_slots; i++)
+        if (p->slots[i].flags & STW_SLOT_KEPT)
+            stwi_set_bits(p->kept, p->slots[i].atom_begin, p->slots[i].atom_end);
+    for (uint32_t i = 0; i < p->n_lists; i++)
+        memcpy(p->needs + (size_t)i * p->words, p->kept, p->words * sizeof *p->kept);
     const uint32_t *start = (const uint32_t *)l->section[STW_SECTION_NEEDS] + 1, *range = start + p->n_lists + 1;
     for (uint32_t i = 0; i < p->n_lists && p->n_atoms > 0; i++) {
         uint64_t *bits = p->needs + (size_t)i * p->words;

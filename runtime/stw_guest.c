@@ -134,18 +134,15 @@ uint32_t stwi_guest_find_locked(const stw_allocator *a, const stw_plan_stream *s
     return best_run(a, s, a->plan.needs + (size_t)list * a->plan.words, units, end);
 }
 
-/* Marks what the `count` entries from position `at` on start to use. */
+/* Marks what is kept, and what the `count` entries from position `at` on start to use. */
 static void read_needs(stw_allocator *a, uint32_t at, uint64_t count)
 {
-    memset(a->needed, 0, a->occupied_bytes);
+    memcpy(a->needed, a->plan.kept, a->occupied_bytes);
     for (; count > 0; count--, at = stwi_succ(&a->match, at)) {
         const stw_slot *s = &a->slots[a->entries[at].slot];
         if (!(s->flags & STW_SLOT_PLANNED))
             continue;
-        for (uint32_t i = s->atom_begin; i < s->atom_end; i = (i | 63) + 1) {
-            uint32_t stop = (i | 63) + 1 < s->atom_end ? (i | 63) + 1 : s->atom_end;
-            a->needed[i >> 6] |= stwi_mask(i & 63, (i & 63) + (stop - i));
-        }
+        stwi_set_bits(a->needed, s->atom_begin, s->atom_end);
     }
 }
 

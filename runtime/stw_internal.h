@@ -250,7 +250,8 @@ typedef struct {
     uint32_t shared_age;      /* as in stw_plan_header */
     uint32_t n_lists, words;  /* lists of needs; 64-bit words of a bitmap over atoms */
     uint32_t *bounds;         /* atom i is units [bounds[i], bounds[i + 1]) of the arena */
-    uint64_t *needs;          /* list l: bits of the atoms it names, from word l * words on */
+    uint64_t *needs;          /* list l: bits of the atoms it names and of those that are kept, from word l * words on */
+    uint64_t *kept;           /* bits of the atoms that are never lent; behind the lists */
     size_t bounds_mapped_bytes, needs_mapped_bytes;
     const stw_plan_entry *entries;
     const stw_plan_stream *streams;
@@ -517,6 +518,15 @@ static inline void stwi_range_give(uint64_t *bits, uint32_t begin, uint32_t end)
         stwi_range_give_wide(bits, begin, end);
     else
         bits[begin >> 6] &= ~stwi_mask(begin & 63, (begin & 63) + (end - begin));
+}
+
+/* Sets bits [begin, end), set already or not. */
+static inline void stwi_set_bits(uint64_t *bits, uint32_t begin, uint32_t end)
+{
+    for (uint32_t i = begin; i < end; i = (i | 63) + 1) {
+        uint32_t stop = (i | 63) + 1 < end ? (i | 63) + 1 : end;
+        bits[i >> 6] |= stwi_mask(i & 63, (i & 63) + (stop - i));
+    }
 }
 
 #pragma GCC visibility pop

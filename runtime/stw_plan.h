@@ -100,6 +100,7 @@ typedef struct {
 } stw_plan_slot;
 #define STW_SLOT_PLANNED 1u
 #define STW_SLOT_OPTIONAL 2u /* absent from some iterations of the profile */
+#define STW_SLOT_KEPT 4u     /* planned: its range is never lent to requests without an address, idle or not */
 
 typedef struct {
     uint32_t slot;    /* index in SLOTS */

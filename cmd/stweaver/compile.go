@@ -218,6 +218,12 @@ func (a *app) printSummary(s *compiler.Summary) error {
 		w.row("reserve", s.Room.String())
 	}
 	rulesRow(w, s.Rules)
+	if o := s.Obeyed; o != nil {
+		w.row("", fmt.Sprintf("plan peak %s, without them %s", compiler.Size(o.After), compiler.Size(o.Before)))
+		for _, r := range o.Rules {
+			w.row("", r.String())
+		}
+	}
 	w.row("method", s.Method)
 	for _, x := range s.Repeats {
 		w.row("repeats", x.String())

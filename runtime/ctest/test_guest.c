@@ -140,6 +140,13 @@ static void play(uint64_t number)
     builder_stream(&b, 1, bounds[split], bounds[ATOMS]);
     for (uint32_t i = 0; i < ATOMS; i++) /* nobody asks for these: they make the atoms */
         builder_planned(&b, i >= split, bounds[i], bounds[i + 1] - bounds[i]);
+    for (int i = 0; i < 20; i++) { /* what is kept is needed by every list */
+        uint32_t from = draw(ATOMS), stop = from < split ? split : ATOMS, to = from + draw_length();
+        to = to < stop ? to : stop;
+        b.slots[builder_planned(&b, from >= split, bounds[from], bounds[to] - bounds[from])].flags |= STW_SLOT_KEPT;
+        for (uint32_t l = 0; l < LISTS; l++)
+            memset(needed[l] + from, true, to - from);
+    }
     uint32_t n = 0, placed = 0;
     for (int i = 0; i < STEPS; i++)
         n += draw_step(&b, &steps[n], i / 500 % 2);

@@ -352,20 +352,16 @@ func (a *Allocator) sweep(s Stream, entry int, z uint64) (interval, bool) {
 	} else {
 		if m.mode != inSync { // the plan is not being executed: nothing is known to be needed
 			a.stats.Sweeps++
-			return a.occupied.run(s, make([]bool, len(a.occupied.busy)), z)
+			return a.occupied.run(s, a.occupied.kept, z)
 		}
 		at, _ = m.best()
 	}
 	a.stats.Sweeps++
 	for ; ; step /= 2 {
-		needed := make([]bool, len(a.occupied.busy))
+		needed := slices.Clone(a.occupied.kept)
 		for k, p := uint64(0), at; k < step; k, p = k+1, m.succ(p) {
 			if slot := a.plan.Slots[a.plan.Entries[p].Slot]; slot.Flags&Planned != 0 {
-				begin, end := slot.span()
-				i, _ := slices.BinarySearch(a.occupied.edges, begin)
-				for ; a.occupied.edges[i] < end; i++ {
-					needed[i] = true
-				}
+				a.occupied.mark(spanOf(slot), needed)
 			}
 		}
 		a.swept += step

@@ -68,14 +68,21 @@ type arena struct {
 	occupancy
 	edges []uint64 // boundaries of the atoms, ascending
 	busy  []bool   // by atom
-	needs [][]bool // by list, by atom
+	needs [][]bool // by list, by atom; what is kept is in each
+	kept  []bool   // by atom
 }
 
 func newArena(p *Plan) *arena {
 	a := &arena{occupancy: newOccupancy(), edges: p.edges()}
 	a.busy = make([]bool, max(len(a.edges)-1, 0))
+	a.kept = make([]bool, len(a.busy))
+	for _, s := range p.Slots {
+		if s.Flags&Kept != 0 {
+			a.mark(spanOf(s), a.kept)
+		}
+	}
 	for _, list := range p.Needs {
-		touched := make([]bool, len(a.busy))
+		touched := slices.Clone(a.kept)
 		i := 0
 		for _, r := range list { // both ascending
 			begin, end := uint64(r[0])*Unit, uint64(r[1])*Unit
@@ -91,22 +98,35 @@ func newArena(p *Plan) *arena {
 	return a
 }
 
-// mark notes the use of the atoms of r, which begins and ends at boundaries.
-func (a *arena) mark(r interval, busy bool) {
+// use notes the use of the atoms of r, which begins and ends at boundaries.
+func (a *arena) use(r interval, busy bool) {
 	i, _ := slices.BinarySearch(a.edges, r.begin)
 	for ; a.edges[i] < r.end; i++ {
 		a.busy[i] = busy
 	}
 }
 
+// mark sets the atoms of r.
+func (a *arena) mark(r interval, atoms []bool) {
+	i, _ := slices.BinarySearch(a.edges, r.begin)
+	for ; a.edges[i] < r.end; i++ {
+		atoms[i] = true
+	}
+}
+
+func spanOf(s Slot) interval {
+	begin, end := s.span()
+	return interval{begin, end}
+}
+
 func (a *arena) take(r interval) {
 	a.occupancy.take(r)
-	a.mark(r, true)
+	a.use(r, true)
 }
 
 func (a *arena) drop(r interval) {
 	a.occupancy.drop(r)
-	a.mark(r, false)
+	a.use(r, false)
 }
 
 // idle finds the place of a guest of z rounded bytes whose entry has that list of needs.

@@ -38,10 +38,12 @@ type Slot struct {
 // SlotFlags say what is known of a slot; the values are the file's.
 type SlotFlags uint16
 
-// Slot flags: Planned has a place; Optional was absent from some iterations of the profile.
+// Slot flags: Planned has a place; Optional was absent from some iterations of the profile; the
+// range of Kept, which is Planned, is never lent to requests without an address.
 const (
 	Planned SlotFlags = 1 << iota
 	Optional
+	Kept
 )
 
 // Entry is one expected request: the slot it takes, the number of entries it usually lives,
@@ -160,7 +162,7 @@ func (p *Plan) checkSlot(s Slot) error {
 	if int(s.Stream) >= len(p.Streams) {
 		return fmt.Errorf("stream %d of %d", s.Stream, len(p.Streams))
 	}
-	if s.Flags&^(Planned|Optional) != 0 {
+	if s.Flags&^(Planned|Optional|Kept) != 0 || s.Flags&Planned == 0 && s.Flags&Kept != 0 {
 		return fmt.Errorf("unknown flags %#x", uint16(s.Flags))
 	}
 	if s.Flags&Planned == 0 {

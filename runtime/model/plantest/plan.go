@@ -200,6 +200,14 @@ func (g *maker) place() {
 		}
 		g.plan.Entries = append(g.plan.Entries, model.Entry{Slot: id})
 	}
+	if g.config.Guests && g.src.yes(3) { // what some slots have is not for guests
+		for range 1 + g.src(3) {
+			if s := g.plan.Slots[g.src(len(g.plan.Slots))]; s.Flags&model.Planned != 0 {
+				s.Flags = model.Planned | model.Kept
+				g.plan.Slots = append(g.plan.Slots, s)
+			}
+		}
+	}
 }
 
 // needs draws lists of arena ranges, with ends anywhere, and gives them to dynamic slots.

@@ -1,0 +1,232 @@
+package compiler
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"stweaver/heuristics"
+	"stweaver/ir"
+)
+
+// Rules in planning. The pass `constrain` resolves rules to buffers; from there on they travel with the
+// problem: packers obey them (heuristics.PackUnder), ir.Verify judges by them, and the plan tells the runtime
+// which addresses it must not lend:
+//
+//	rules → constraints of the problem → layout of each stream → slots that no entry names, marked kept
+//
+// Addresses of pins and windows count from the arena's begin, and streams lie on each other: those that have
+// some come first, lowest address first, so that where each begins is known when it is packed. Without
+// constraints a compile is what it always was.
+//
+// A plan under rules never shrinks in rehearsal: what is not planned obeys nothing.
+
+// ruled reports whether rules ask more of the layout than a capacity, which all packing knows.
+func (c *Compiled) ruled() bool { return c.Problem.Constraints.Binds() }
+
+// stackOrder is the order in which the shares lie in the arena.
+func (c *Compiled) stackOrder() []int {
+	order := make([]int, len(c.shares))
+	lowest := slices.Repeat([]ir.Offset{math.MaxInt64}, len(c.shares)) // that a rule names
+	for s := range order {
+		order[s] = s
+	}
+	if !c.ruled() {
+		return order
+	}
+	for _, x := range c.Problem.Constraints.Pins {
+		for _, id := range x.Buffers {
+			s := c.Problem.Buffers[id].Stream
+			lowest[s] = min(lowest[s], x.Lo)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(lowest[a], lowest[b]) })
+	return order
+}
+
+// packUnder is packStream under rules.
+func (c *Compiled) packUnder(search context.Context, s ir.StreamID, o heuristics.Options) (StreamPack, error) {
+	share := &c.shares[s]
+	own, cut := c.Problem.Constraints.Within(share.ids, len(c.Problem.Buffers))
+	if len(cut) > 0 {
+		return StreamPack{}, c.disobeyed(fmt.Sprintf("streams lie apart, and %s ties buffers of several", c.origins(cut[:1])), cut[:1])
+	}
+	for _, a := range own.Alignments {
+		share.align = max(share.align, a.Bytes)
+	}
+	base := c.base(int(s))
+	p := &ir.Problem{Buffers: share.buffers, Streams: c.Problem.Streams, L0: c.Problem.L0, L1: c.Problem.L1, Constraints: own}
+	sp := StreamPack{Stream: s, Buffers: len(share.buffers), Kind: boundUnderRules}
+	o.Lower = func(buffers []ir.Buffer, best ir.Layout, bound ir.Bytes) (ir.Layout, ir.Bytes) {
+		part := StreamPack{Bound: bound}
+		l := c.search(search, buffers, best, &part)
+		sp.Nodes += part.Nodes
+		return l, part.Bound
+	}
+	r, ok := heuristics.PackUnder(p, ir.Offset(base), o)
+	if !ok {
+		return sp, c.contradiction()
+	}
+	share.layout = ir.Layout{Offsets: r.Layout.Offsets, Peak: r.Layout.Peak - base}
+	for k := range share.layout.Offsets {
+		share.layout.Offsets[k] -= ir.Offset(base)
+	}
+	sp.Bound, sp.Packer, sp.Tries, sp.Peak = r.Bound-base, r.Packer, r.Tries, share.layout.Peak
+	c.Interrupted = c.Interrupted || sp.Peak > sp.Bound && search.Err() != nil
+	return sp, nil
+}
+
+// boundUnderRules is the kind of a bound that counts what rules add to lives.
+const boundUnderRules = "live peak under the rules"
+
+// Obeyed says what rules asked for and what it costs.
+type Obeyed struct {
+	Before ir.Bytes   `json:"plan_peak_without_bytes"` // plan peak of the same compile without constraints
+	After  ir.Bytes   `json:"plan_peak_bytes"`
+	Rules  []RuleCost `json:"rules"` // in the order of the file; empty where there are too many to try each
+}
+
+// RuleCost is what one rule costs.
+type RuleCost struct {
+	Rule ir.RuleID `json:"rule"`
+	Text string    `json:"text"` // where it is written, and how
+	// Cost is how much lower a plan without this rule, and with all others, is; both by the fast effort. Negative
+	// where the packers did better with it.
+	Cost ir.Bytes `json:"cost_bytes"`
+}
+
+// String is one line for people.
+func (r RuleCost) String() string {
+	switch {
+	case r.Cost > 0:
+		return fmt.Sprintf("costs %s: %s", Size(r.Cost), r.Text)
+	case r.Cost < 0:
+		return fmt.Sprintf("costs nothing (without it the fast effort ends %s higher): %s", Size(-r.Cost), r.Text)
+	}
+	return "costs nothing: " + r.Text
+}
+
+// Limits of trying each rule: so many of them, and buffers times rules.
+const (
+	weighRules = 16
+	weighWork  = 400_000
+)
+
+// obeyed makes sure that the layout obeys, and weighs the rules.
+func (c *Compiled) obeyed(ctx context.Context) error {
+	c.Obeyed = nil
+	if !c.ruled() {
+		return nil
+	}
+	for _, v := range ir.Verify(c.Problem, nil, c.Layout) {
+		if v.Asked != ir.NoRule && v.Rule != "R8" { // a region over several streams may be too large in all
+			return c.contradiction()
+		}
+	}
+	if c.weighing {
+		return nil
+	}
+	q := c.Problem.Constraints
+	c.Obeyed = &Obeyed{After: c.Arena()}
+	var err error
+	if c.Obeyed.Before, err = c.peakUnder(ctx, nil, c.options.Effort); err != nil {
+		return err
+	}
+	rules := q.RuleIDs()
+	if len(rules) > weighRules || len(rules)*len(c.Problem.Buffers) > weighWork {
+		return nil
+	}
+	all, err := c.peakUnder(ctx, q, Fast)
+	if err != nil {
+		return err
+	}
+	for _, r := range rules {
+		without, err := c.peakUnder(ctx, q.Only(func(id ir.RuleID) bool { return id != r }), Fast)
+		if err != nil {
+			return err
+		}
+		c.Obeyed.Rules = append(c.Obeyed.Rules, RuleCost{r, c.origin(r), all - without})
+	}
+	return nil
+}
+
+// peakUnder packs again under other constraints and returns the peak.
+func (c *Compiled) peakUnder(ctx context.Context, q *ir.Constraints, effort Effort) (ir.Bytes, error) {
+	p := *c.Problem
+	p.Constraints = q
+	other := *c
+	other.Problem, other.weighing = &p, true
+	other.options.Effort, other.options.Rules.Capacity, other.options.Progress = effort, 0, nil
+	err := other.runPack(ctx)
+	return other.Arena(), err
+}
+
+// origin says where a rule is written, and how.
+func (c *Compiled) origin(r ir.RuleID) string {
+	switch {
+	case r == ir.NoRule:
+		return "the command line"
+	case int(r) < len(c.options.Rules.List):
+		return c.options.Rules.Origin(int(r))
+	}
+	return fmt.Sprintf("rule %d", r)
+}
+
+func (c *Compiled) origins(rules []ir.RuleID) string {
+	var out []string
+	for _, r := range rules {
+		out = append(out, c.origin(r))
+	}
+	return strings.Join(out, "; ")
+}
+
+func (c *Compiled) disobeyed(msg string, rules []ir.RuleID) error {
+	return &InfeasibleError{Msg: msg, Rules: rules}
+}
+
+// contradiction names rules that cannot be obeyed together, if some are found.
+func (c *Compiled) contradiction() error {
+	return c.disobeyed("no layout that obeys the rules was found; try --effort max, or fewer rules", nil)
+}
+
+// keptSlots are the slots that tell the runtime what not to lend: what kept buffers have to themselves, and regions.
+func (c *Compiled) keptSlots() []ir.Slot {
+	q := c.Problem.Constraints
+	if !c.ruled() {
+		return nil
+	}
+	seen := make(map[ir.Slot]bool)
+	var out []ir.Slot
+	add := func(lo, hi ir.Offset, s ir.StreamID) {
+		slot := ir.Slot{Lo: int64(lo), Hi: int64(hi - lo), Stream: s, Flags: ir.SlotPlanned | ir.SlotKept}
+		if !seen[slot] {
+			seen[slot] = true
+			out = append(out, slot)
+		}
+	}
+	end := func(id ir.BufferID) ir.Offset {
+		return c.Layout.Offsets[id] + ir.Offset(c.Problem.Buffers[id].Size)
+	}
+	for _, k := range q.Keeps {
+		for _, id := range k.Buffers {
+			add(c.Layout.Offsets[id], end(id), c.Problem.Buffers[id].Stream)
+		}
+	}
+	for _, r := range q.Regions {
+		for s := range c.Problem.Streams {
+			lo, hi := ir.Offset(math.MaxInt64), ir.Offset(0)
+			for _, id := range r.Buffers {
+				if c.Problem.Buffers[id].Stream == ir.StreamID(s) {
+					lo, hi = min(lo, c.Layout.Offsets[id]), max(hi, end(id))
+				}
+			}
+			if lo < hi {
+				add(lo, hi, ir.StreamID(s))
+			}
+		}
+	}
+	return out
+}
