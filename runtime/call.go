@@ -4,6 +4,7 @@ package stwrt
 
 /*
 #include "replay_driver.h"
+#include "replay_events.h"
 */
 import "C"
 
@@ -18,6 +19,11 @@ import (
 var (
 	_ [unsafe.Sizeof(C.stwd_op{}) - unsafe.Sizeof(model.Op{})]struct{}
 	_ [unsafe.Sizeof(model.Op{}) - unsafe.Sizeof(C.stwd_op{})]struct{}
+)
+
+var (
+	_ [unsafe.Sizeof(C.stwd_call{}) - unsafe.Sizeof(model.EventCall{})]struct{}
+	_ [unsafe.Sizeof(model.EventCall{}) - unsafe.Sizeof(C.stwd_call{})]struct{}
 )
 
 // call is a stwd_list whose pointers lead to Go memory that is pinned until unpin.

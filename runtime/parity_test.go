@@ -19,13 +19,15 @@ import (
 var seeds = flag.Int("seeds", 2000, "random cases of each parity test")
 
 // twin drives the C core and the model together and fails on the first event after which they
-// differ: in the address, in what a free answers, or in any counter.
+// differ: in the address, in what a free answers, in any counter; and at the end in what event
+// functions were asked.
 type twin struct {
 	c     *stwrt.Allocator
 	m     *model.Allocator
 	arena uintptr
 	bases map[uint32]uintptr // of each heap, learnt from its first address
 	step  int
+	marks int // one in so many blocks, at least 2, is said to be used by another stream, too; 0: none
 }
 
 func newTwin(p *model.Plan, o stwrt.Options) (*twin, error) {
@@ -82,6 +84,14 @@ func (w *twin) free(p placed) error {
 	return w.compare("free", p.m)
 }
 
+func (w *twin) recordStream(p placed, stream uint64) error {
+	w.step++
+	if a, b := w.c.RecordStream(p.c, stream), w.m.RecordStream(p.m, stream); a != b {
+		return fmt.Errorf("step %d: record_stream %#x: C %v, model %v", w.step, stream, a, b)
+	}
+	return w.compare("record_stream", p.m)
+}
+
 func (w *twin) mark(kind model.MarkKind, value int64, name string) error {
 	w.step++
 	w.c.Mark(kind, value, name)
@@ -117,6 +127,20 @@ func (w *twin) live(blocks map[uint32]placed, sizes map[uint32]uint64) error {
 	if len(walk) != len(want) {
 		return fmt.Errorf("walk: %d blocks, %d are live", len(walk), len(want))
 	}
+	return w.events()
+}
+
+// events compares what the event functions were asked.
+func (w *twin) events() error {
+	c, m := w.c.EventCalls(), w.m.EventCalls()
+	for i := range min(len(c), len(m)) {
+		if c[i] != m[i] {
+			return fmt.Errorf("event call %d: C %+v, model %+v", i, c[i], m[i])
+		}
+	}
+	if len(c) != len(m) {
+		return fmt.Errorf("C has made %d calls of event functions, the model %d", len(c), len(m))
+	}
 	return nil
 }
 
@@ -142,6 +166,9 @@ func (w *twin) play(s *model.Script, src plantest.Source, noise hostile) error {
 			if p, err = w.malloc(uint64(op.Size), op.Stream); p.ok {
 				blocks[op.ID], sizes[op.ID] = p, uint64(op.Size)
 				order = append(order, op.ID)
+				for err == nil && w.marks > 0 && src(w.marks) == 0 {
+					err = w.recordStream(p, s.Ops[src(len(s.Ops))].Stream+uint64(src(2)))
+				}
 			}
 		case model.OpFree:
 			if p, ok := blocks[op.ID]; ok {
@@ -268,6 +295,12 @@ var counters = []struct {
 	{"restarts", func(s *model.Stats) uint64 { return s.Restarts }},
 	{"trims", func(s *model.Stats) uint64 { return s.Trims }},
 	{"sweeps", func(s *model.Stats) uint64 { return s.Sweeps }},
+	{"event records", func(s *model.Stats) uint64 { return s.EventRecords }},
+	{"event waits", func(s *model.Stats) uint64 { return s.EventWaits }},
+	{"young waits", func(s *model.Stats) uint64 { return s.YoungWaits }},
+	{"old waits", func(s *model.Stats) uint64 { return s.EventWaits - s.YoungWaits }},
+	{"event failures", func(s *model.Stats) uint64 { return s.EventFailures }},
+	{"deferred", func(s *model.Stats) uint64 { return s.Deferred }},
 }
 
 // reached sums counters over cases: a parity test that never left the fast path shows nothing.
@@ -291,7 +324,7 @@ func (r reached) need(t *testing.T, except ...string) {
 }
 
 func playDiverged(src plantest.Source, entries int, sum reached) error {
-	c := plantest.New(src, plantest.Config{Entries: entries, Streams: 3, Guests: src(2) == 0})
+	c := plantest.New(src, plantest.Config{Entries: entries, Streams: 3, Guests: src(2) == 0, Shared: src(2) == 0})
 	s, err := model.Diverge(c.Script(src, 2+src(3), src(2) == 0), randomSpec(src), uint64(src(1<<30)))
 	if err != nil {
 		return err
@@ -306,11 +339,13 @@ func playDiverged(src plantest.Source, entries int, sum reached) error {
 	if src(4) == 0 {
 		c.Plan.Capacity = c.Plan.Arena + uint64(src(1<<22))
 	}
+	o.Events = model.EventOptions{On: src(4) > 0, Lag: uint64(src(8)), FailEvery: []uint64{0, 0, 2, 7, 50}[src(5)], Keep: true}
 	w, err := newTwin(c.Plan, o)
 	if w == nil {
 		return err
 	}
 	defer closeTwin(w)
+	w.marks = []int{0, 3, 20}[src(3)]
 	err = w.play(s, src, hostile([]int{0, 4, 20, 100}[src(4)]))
 	sum.add(w.m.Stats())
 	return err
@@ -324,7 +359,7 @@ func TestParityDiverged(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 	}
-	sum.need(t, "restarts") // see TestParityLost
+	sum.need(t, "restarts", "old waits") // see TestParityLost, TestParityStreams
 }
 
 // The same, drawn by rapid, which shrinks a case that fails.
@@ -389,5 +424,5 @@ func TestParityLost(t *testing.T) {
 	if sum["restarts"] < plantest.Seeds(*seeds/20) {
 		t.Errorf("the matcher was lost %d times only", sum["restarts"])
 	}
-	sum.need(t, "zero size", "failed", "bad free")
+	sum.need(t, "zero size", "failed", "bad free", "event records", "event waits", "young waits", "old waits", "event failures", "deferred")
 }

@@ -8,14 +8,25 @@ package stwrt
 #include <stdlib.h>
 #include "stw.h"
 #include "replay_driver.h"
+#include "replay_events.h"
 
+// events may be NULL: then the backend has none.
 static stw_status go_create(stw_allocator **out, const void *plan, size_t plan_bytes,
-                            uint64_t capacity, uint64_t heap_bytes, size_t granularity, char *err,
-                            size_t err_bytes)
+                            uint64_t capacity, uint64_t heap_bytes, size_t granularity, stwd_events *events,
+                            char *err, size_t err_bytes)
 {
     stw_options options = {.capacity_bytes = capacity, .heap_bytes = heap_bytes};
-    stw_backend host = stw_backend_host(granularity);
-    return stw_create(out, plan, plan_bytes, &options, &host, err, err_bytes);
+    stw_backend backend = stw_backend_host(granularity);
+    if (events) {
+        events->host = backend;
+        backend = stwd_events_backend(events);
+    }
+    return stw_create(out, plan, plan_bytes, &options, &backend, err, err_bytes);
+}
+
+static int go_record_stream(stw_allocator *a, uintptr_t p, uint64_t stream)
+{
+    return stw_record_stream(a, (void *)p, stream);
 }
 
 static int go_free(stw_allocator *a, uintptr_t p)
@@ -49,6 +60,7 @@ type Options struct {
 	Capacity    uint64 // most memory to hold, bytes, arena and heaps together; 0: no limit
 	Granularity uint64 // bytes by which memory is committed, a power of two >= 512; 0: 2 MiB
 	HeapBytes   uint64 // address space of each stream's heap, bytes; 0: 256 GiB
+	Events      model.EventOptions
 }
 
 // Stats are the counters of stw_stats.
@@ -77,7 +89,10 @@ func statusError(status C.stw_status) error {
 }
 
 // Allocator is one stw_allocator over host memory.
-type Allocator struct{ c *C.stw_allocator }
+type Allocator struct {
+	c      *C.stw_allocator
+	events *C.stwd_events // nil: the backend has no events
+}
 
 // New returns an allocator that executes the plan file in plan; an empty one is no plan, heap
 // only. The bytes are copied. The error wraps one of the Err values and carries the C core's
@@ -94,9 +109,20 @@ func New(plan []byte, o Options) (*Allocator, error) {
 		bytes = unsafe.Pointer(unsafe.SliceData(plan))
 	}
 	a := &Allocator{}
+	if o.Events.On {
+		a.events = (*C.stwd_events)(C.calloc(1, C.sizeof_stwd_events))
+		if a.events == nil {
+			return nil, fmt.Errorf("stwrt: create: %w", ErrMemory)
+		}
+		a.events.lag, a.events.fail_every = C.uint64_t(o.Events.Lag), C.uint64_t(o.Events.FailEvery)
+		if o.Events.Keep {
+			a.events.keeps = 1
+		}
+	}
 	status := C.go_create(&a.c, bytes, C.size_t(len(plan)), C.uint64_t(o.Capacity),
-		C.uint64_t(o.HeapBytes), C.size_t(o.Granularity), text, errBytes)
+		C.uint64_t(o.HeapBytes), C.size_t(o.Granularity), a.events, text, errBytes)
 	if status != C.STW_OK {
+		a.Close()
 		return nil, fmt.Errorf("stwrt: create: %w: %s", statusError(status), C.GoString(text))
 	}
 	return a, nil
@@ -108,6 +134,11 @@ func (a *Allocator) Close() {
 	if a.c != nil {
 		C.stw_destroy(a.c)
 		a.c = nil
+	}
+	if a.events != nil {
+		C.free(unsafe.Pointer(a.events.calls))
+		C.free(unsafe.Pointer(a.events))
+		a.events = nil
 	}
 }
 
@@ -127,6 +158,21 @@ func (a *Allocator) Malloc(size, stream uint64) uintptr {
 // Free takes back an address and reports whether it was live. 0 is fine.
 func (a *Allocator) Free(at uintptr) bool {
 	return C.go_free(a.open(), C.uintptr_t(at)) == 0
+}
+
+// RecordStream says that work of stream, queued before the block at `at` is freed, uses it, too. It
+// reports whether the block is live.
+func (a *Allocator) RecordStream(at uintptr, stream uint64) bool {
+	return C.go_record_stream(a.open(), C.uintptr_t(at), C.uint64_t(stream)) == 0
+}
+
+// EventCalls are all calls of event functions so far, where they are kept.
+func (a *Allocator) EventCalls() []model.EventCall {
+	if a.events == nil || a.events.n == 0 {
+		return nil
+	}
+	calls := unsafe.Slice((*model.EventCall)(unsafe.Pointer(a.events.calls)), int(a.events.n))
+	return append([]model.EventCall(nil), calls...)
 }
 
 // Mark tells of a point of the program: iteration value begins, or the phase called name. A

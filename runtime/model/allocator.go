@@ -11,6 +11,7 @@ type Options struct {
 	Capacity    uint64 // bytes, arena and heaps together; 0: no limit
 	Granularity uint64 // bytes by which memory is committed, a power of two >= Unit; 0: 2 MiB
 	HeapBytes   uint64 // address space of each heap, bytes; 0: 256 GiB
+	Events      EventOptions
 }
 
 const (
@@ -100,6 +101,10 @@ type live struct {
 	span  uint64 // bytes occupied in the space: the slot's where that is larger
 	vote  int    // position its free names, -1 for none
 	inner bool   // of a loop entry that dies within its iteration
+
+	stream uint64   // raw handle
+	marks  []uint64 // raw handles of other streams that use it
+	pinned bool     // it is never freed
 }
 
 // Allocator is one modelled allocator.
@@ -118,6 +123,14 @@ type Allocator struct {
 	resized  int    // planned entries in a row that were asked for with another size
 	lap      uint64 // requests the heaps had served at the last lap
 	last     Answer
+
+	order    *order         // nil: no stream ever waits for another
+	seen     map[uint64]int // raw handles by first appearance
+	handles  []uint64       // the same, in order
+	underWay bool           // a request is
+	asked    uint64         // calls of event functions
+	recorded uint32         // events
+	calls    []EventCall    // all of them, where they are kept
 }
 
 // New returns an allocator that executes p; nil is no plan at all, heap only. The error says
@@ -147,6 +160,10 @@ func New(p *Plan, o Options) (*Allocator, error) {
 		mapped:   make(map[uint64]int),
 		taken:    make([]bool, len(p.Streams)),
 		live:     make(map[Addr]live),
+		seen:     make(map[uint64]int),
+	}
+	if o.Events.On && p.SharedAge > 0 && len(p.Streams) > 1 {
+		a.order = newOrder(true, p.SharedAge)
 	}
 	if c := &a.opts.Capacity; p.Capacity != 0 && (*c == 0 || p.Capacity < *c) {
 		*c = p.Capacity
@@ -198,6 +215,8 @@ func (a *Allocator) planStream(handle uint64) int {
 // MaxSize, or no memory.
 func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 	a.stats.Requests++
+	a.underWay = true
+	defer func() { a.underWay = false }()
 	a.last = Answer{Failed, -1}
 	if size == 0 {
 		a.stats.ZeroSize++
@@ -210,6 +229,7 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 	}
 	z := (size + Unit - 1) &^ (Unit - 1)
 	entry := -1
+	a.streamIndex(stream)
 	if s := a.planStream(stream); s >= 0 {
 		a.match.asked = a.stats.Requests
 		entry = a.match.request(int64(z), s)
@@ -238,36 +258,35 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 		switch {
 		case slot.Flags&Planned == 0:
 			class = Dynamic
-			if r, ok := a.occupied.idle(a.plan.Streams[slot.Stream], slot.List, z); ok {
-				a.occupied.take(r)
+			if r, ok := a.occupied.idle(a.plan.Streams[slot.Stream], slot.List, z); ok && a.takeArena(stream, r) {
 				a.stats.Guests++
-				return a.hand(Addr{0, r.begin}, live{size: z, span: r.end - r.begin, vote: vote}, Dynamic), true
+				return a.hand(Addr{0, r.begin}, live{size: z, span: r.end - r.begin, vote: vote, stream: stream}, Dynamic), true
 			}
 		case z > end-begin:
 			class = TooLarge
 		case z < end-begin && a.resized < resizedTrusted:
 			class = Unknown // it may only pass for the entry
-		case !a.occupied.free(interval{begin, end}):
+		case !a.occupied.free(interval{begin, end}), !a.takeArena(stream, interval{begin, end}):
 			class = Conflict
 		default:
-			a.occupied.take(interval{begin, end})
-			return a.hand(Addr{0, begin}, live{size: z, span: end - begin, vote: vote}, Hit), true
+			return a.hand(Addr{0, begin}, live{size: z, span: end - begin, vote: vote, stream: stream}, Hit), true
 		}
 	}
-	if s := a.planStream(stream); s >= 0 && class != Dynamic && a.commits(stream, z) {
-		if r, ok := a.sweep(a.plan.Streams[s], entry, z); ok {
-			a.occupied.take(r)
+	s := a.planStream(stream)
+	sweep := s >= 0 && class != Dynamic
+	h, ok := a.ready(stream, z, !sweep)
+	if !ok && sweep {
+		if r, found := a.sweep(a.plan.Streams[s], entry, z); found && a.takeArena(stream, r) {
 			a.stats.Guests++
-			return a.hand(Addr{0, r.begin}, live{size: z, span: r.end - r.begin, vote: vote}, class), true
+			return a.hand(Addr{0, r.begin}, live{size: z, span: r.end - r.begin, vote: vote, stream: stream}, class), true
 		}
+		h, ok = a.ready(stream, z, true)
 	}
-	h := a.heapOf(stream)
-	off, ok := h.take(z/Unit, func(start, end uint64) bool { return a.commit(h, start, end) })
 	if !ok {
 		a.stats.Failed++
 		return Addr{}, false
 	}
-	return a.hand(Addr{h.space, off * Unit}, live{size: z, span: z, vote: vote}, class), true
+	return a.hand(Addr{h.space, h.take(z/Unit) * Unit}, live{size: z, span: z, vote: vote, stream: stream}, class), true
 }
 
 // hand counts a block that is handed out.
@@ -316,15 +335,39 @@ const (
 	sweepWork = 64 // entries that a request pays for
 )
 
-// commits reports whether the stream's heap would have to commit memory for z bytes.
-func (a *Allocator) commits(stream, z uint64) bool {
+// ready returns the stream's heap if the place it has for z bytes is committed, or can be and may be.
+func (a *Allocator) ready(stream, z uint64, mayCommit bool) (*growing, bool) {
 	h := a.byStream[stream]
 	if h == nil {
-		return true
+		if !mayCommit {
+			return nil, false
+		}
+		h = a.heapOf(stream)
 	}
-	start := h.place(z/Unit) * Unit
-	g := a.opts.Granularity
-	return h.pages.missing(start/g, (start+z+g-1)/g) > 0
+	if a.missing(h, z) == 0 {
+		return h, true
+	}
+	for a.leave(h, false) {
+		if a.missing(h, z) == 0 {
+			return h, true
+		}
+	}
+	if !mayCommit {
+		return h, false
+	}
+	if a.commit(h, z) || a.leaveAll(true) && a.commit(h, z) {
+		return h, true
+	}
+	return h, a.missing(h, z) != never && a.trim() > 0 && a.commit(h, z)
+}
+
+// missing counts the granules that the heap would have to commit for z bytes; never where it has no room.
+func (a *Allocator) missing(h *growing, z uint64) uint64 {
+	start, g := h.place(z/Unit)*Unit, a.opts.Granularity
+	if a.granules(start+z) > a.granules(a.opts.HeapBytes) {
+		return never
+	}
+	return h.pages.missing(start/g, (start+z+g-1)/g)
 }
 
 // sweep reads the plan for a place where z bytes are in nobody's way: for the life of the entry, or,
@@ -375,32 +418,31 @@ func (a *Allocator) sweep(s Stream, entry int, z uint64) (interval, bool) {
 func (a *Allocator) heapOf(stream uint64) *growing {
 	h := a.byStream[stream]
 	if h == nil {
-		h = newGrowing(uint32(len(a.heaps) + 1))
+		h = newGrowing(uint32(len(a.heaps)+1), stream)
 		a.heaps = append(a.heaps, h)
 		a.byStream[stream] = h
 	}
 	return h
 }
 
-// commit makes the bytes [start, end) of h usable, if its range and the capacity allow, after
-// a trim where the capacity does not.
-func (a *Allocator) commit(h *growing, start, end uint64) bool {
-	g := a.opts.Granularity
-	if a.granules(end) > a.granules(a.opts.HeapBytes) {
+// commit makes the place of z bytes in h usable, if its range and the capacity allow.
+func (a *Allocator) commit(h *growing, z uint64) bool {
+	n, start, g := a.missing(h, z), h.place(z/Unit)*Unit, a.opts.Granularity
+	if n == never || !a.reserve(n*g) {
 		return false
 	}
-	from, to := start/g, (end+g-1)/g
-	if !a.reserve(h.pages.missing(from, to) * g) {
-		if a.Trim() == 0 || !a.reserve(h.pages.missing(from, to)*g) {
-			return false
-		}
-	}
-	h.pages.fill(from, to)
+	h.pages.fill(start/g, (start+z+g-1)/g)
 	return true
 }
 
-// Trim gives back every granule of every heap that no used block touches, and returns the bytes.
+// Trim gives back every granule of every heap that no used block touches, and returns the bytes. Blocks that
+// wait for streams are freed before, if those are done.
 func (a *Allocator) Trim() uint64 {
+	a.leaveAll(false)
+	return a.trim()
+}
+
+func (a *Allocator) trim() uint64 {
 	g := a.opts.Granularity
 	var bytes uint64
 	for _, h := range a.heaps {
@@ -427,6 +469,9 @@ func (a *Allocator) Free(at Addr) bool {
 		a.stats.BadFree++
 		return false
 	}
+	if b.pinned {
+		return true
+	}
 	delete(a.live, at)
 	s := &a.stats
 	s.Frees++
@@ -436,11 +481,17 @@ func (a *Allocator) Free(at Addr) bool {
 	}
 	a.match.freed(b.vote)
 	if at.Space == 0 {
-		a.occupied.drop(interval{at.Offset, at.Offset + b.span})
+		r := interval{at.Offset, at.Offset + b.span}
+		a.freedArena(b, r)
+		a.occupied.drop(r)
 		return true
 	}
 	s.HeapLiveBytes -= b.size
-	a.heaps[at.Space-1].give(at.Offset/Unit, b.size/Unit)
+	if h := a.heaps[at.Space-1]; len(b.marks) > 0 {
+		a.enterLimbo(h, at, b)
+	} else {
+		h.give(at.Offset/Unit, b.size/Unit)
+	}
 	return true
 }
 

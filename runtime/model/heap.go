@@ -30,11 +30,13 @@ type growing struct {
 	top      uint64 // units
 	pages    pages  // what is committed
 	puts     uint64 // blocks put in so far
+	handle   uint64 // of its stream
+	limbo    []limbo
 }
 
-func newGrowing(space uint32) *growing {
+func newGrowing(space uint32, handle uint64) *growing {
 	return &growing{
-		space: space,
+		space: space, handle: handle,
 		bySize: newOrdered(func(a, b block) bool {
 			if a.size != b.size {
 				return a.size < b.size
@@ -59,33 +61,22 @@ func (h *growing) place(n uint64) uint64 {
 	return h.top
 }
 
-// take returns the offset, in units, of n units. commit is asked for the bytes [start, end) before
-// they are handed out; a refusal leaves the heap as it was.
-func (h *growing) take(n uint64, commit func(start, end uint64) bool) (uint64, bool) {
+// take returns the offset, in units, of n units, where place has them.
+func (h *growing) take(n uint64) uint64 {
 	if b, ok := h.bySize.ceiling(block{size: n}); ok {
-		if !commit(b.off*Unit, (b.off+n)*Unit) {
-			return 0, false
-		}
 		h.pull(b)
 		if b.size > n {
 			h.put(block{off: b.off + n, size: b.size - n})
 		}
-		return b.off, true
+		return b.off
 	}
 	start := h.top
-	last, ok := h.byOffset.below(block{off: h.top})
-	tail := ok && last.off+last.size == h.top
-	if tail {
+	if last, ok := h.byOffset.below(block{off: h.top}); ok && last.off+last.size == h.top {
+		h.pull(last)
 		start = last.off
 	}
-	if !commit(start*Unit, (start+n)*Unit) {
-		return 0, false
-	}
-	if tail {
-		h.pull(last)
-	}
 	h.top = start + n
-	return start, true
+	return start
 }
 
 // give takes back n units at off and merges them with the free blocks on both sides.

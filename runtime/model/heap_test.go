@@ -97,7 +97,7 @@ func (h *naive) give(off uint64) {
 func TestHeapAgainstNaive(t *testing.T) {
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		h, ref := newGrowing(1), newNaive()
+		h, ref := newGrowing(1, 0), newNaive()
 		var held [][2]uint64
 		for step := range 1500 {
 			if len(held) > 0 && r.IntN(100) < 47 {
@@ -115,7 +115,7 @@ func TestHeapAgainstNaive(t *testing.T) {
 			case 1:
 				n = uint64(1 + r.IntN(6000))
 			}
-			got, _ := h.take(n, func(_, _ uint64) bool { return true })
+			got := h.take(n)
 			if want := ref.take(n); got != want {
 				t.Fatalf("seed %d, step %d: %d units at %d, want %d", seed, step, n, got, want)
 			}
@@ -129,21 +129,22 @@ func TestHeapAgainstNaive(t *testing.T) {
 
 // A refused growth leaves the heap as it was.
 func TestHeapRefusedGrowth(t *testing.T) {
-	h := newGrowing(1)
-	yes := func(_, _ uint64) bool { return true }
-	no := func(_, end uint64) bool { return end <= 20*Unit } // no more than there is
-	a, _ := h.take(10, yes)
-	b, _ := h.take(10, yes)
-	h.give(b, 10)
-	if _, ok := h.take(11, no); ok {
+	m, err := New(nil, Options{Granularity: Unit, HeapBytes: 20 * Unit}) // no more than there is
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _ := m.Malloc(10*Unit, 0)
+	b, _ := m.Malloc(10*Unit, 0)
+	m.Free(b)
+	if _, ok := m.Malloc(11*Unit, 0); ok {
 		t.Fatal("a refused growth gave memory")
 	}
-	if off, ok := h.take(10, no); !ok || off != b {
-		t.Fatalf("the free block is gone: %d, %v", off, ok)
+	if at, ok := m.Malloc(10*Unit, 0); !ok || at != b {
+		t.Fatalf("the free block is gone: %d, %v", at, ok)
 	}
-	h.give(a, 10)
-	if off, ok := h.take(10, no); !ok || off != a {
-		t.Fatalf("the first block is gone: %d, %v", off, ok)
+	m.Free(a)
+	if at, ok := m.Malloc(10*Unit, 0); !ok || at != a {
+		t.Fatalf("the first block is gone: %d, %v", at, ok)
 	}
 }
 
