@@ -29,12 +29,14 @@ type records struct {
 	segments []segment
 	blocks   slab[block]
 	spans    []span
-	plains   [][]value // key, value, key, value, …
+	plains   [][]value   // key, value, key, value, …
+	stacks   *stackTable // nil where only the innermost frame is kept
 }
 
 type list struct {
 	items int32  // index in records.items, -1 while empty
 	site  uint32 // 1 + index in records.frames of the first user frame
+	stack uint32 // in records.stacks, if there
 }
 
 type dict struct {
@@ -62,6 +64,7 @@ type event struct {
 	label        uint32 // user_metadata, a string
 	pool         uint32 // 1 + index in records.pairs, 0 where absent
 	act          uint32 // a string; actions are compared by number
+	stack        uint32 // in records.stacks, if there
 	has          fields
 }
 
@@ -229,6 +232,9 @@ func (r *records) extend(into value, items []value) {
 				if l.site == 0 && r.userFrame(d.idx) {
 					l.site = d.idx + 1
 				}
+				if r.stacks != nil && r.python(d.idx) {
+					r.stacks.batch = append(r.stacks.batch, d.idx)
+				}
 				continue
 			case shapeEvent:
 				r.addEvent(l, d.idx)
@@ -236,6 +242,9 @@ func (r *records) extend(into value, items []value) {
 			}
 		}
 		r.addItem(l, v)
+	}
+	if r.stacks != nil {
+		l.stack = r.stacks.extend(l.stack)
 	}
 }
 

@@ -119,7 +119,8 @@ func (r *records) setEvent(e *event, key uint32, v value) error {
 		return r.toPool(&e.pool, key, v)
 	case sFrames:
 		if v.k == kList {
-			e.site = r.lists.at(int(v.n)).site
+			l := r.lists.at(int(v.n))
+			e.site, e.stack = l.site, l.stack
 		}
 	}
 	return nil

@@ -29,6 +29,9 @@ const noEventsHint = "enable _record_memory_history before the step and dump bef
 
 func readSnapshot(r *bufio.Reader, o Options) (*ir.Trace, error) {
 	u := newUnpickler(r)
+	if o.Stacks {
+		u.stacks = newStackTable()
+	}
 	top, err := u.run()
 	if err != nil {
 		return nil, err
@@ -60,6 +63,7 @@ type snapshot struct {
 	marker   *marker
 	held     held
 	ooms     int
+	stackOf  []uint32 // of each request that was seen to be made, where stacks are kept
 	trace    *ir.Trace
 }
 
@@ -203,6 +207,9 @@ func (s *snapshot) replay() error {
 		switch e.act {
 		case sAlloc:
 			l.alloc(e.addr, claimOf(e), s.site(e.site))
+			if s.records.stacks != nil {
+				s.stackOf = append(s.stackOf, e.stack)
+			}
 		case sFreeRequested:
 			asked = e
 		default:
@@ -253,6 +260,10 @@ func (s *snapshot) finish() (*ir.Trace, error) {
 	}
 	if err := s.lives.finish(t); err != nil {
 		return nil, err
+	}
+	if s.records.stacks != nil {
+		t.Stacks = s.stacks(t, s.stackOf)
+		t.Names = s.names.list
 	}
 	if err := s.reserved(); err != nil {
 		return nil, err
