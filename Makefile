@@ -78,7 +78,7 @@ bench: ## benchmarks of Go and C
 
 determinism: build ## two processes, different GOMAXPROCS: the same plan bytes
 	@mkdir -p $(BUILD)
-	@for p in testdata/profiles/*.gz testdata/profiles/*.csv; do \
+	@for p in testdata/profiles/*.gz testdata/profiles/*.csv testdata/profiles/*.stwp; do \
 	  GOMAXPROCS=1 $(BIN) compile $$p -o $(BUILD)/one.plan >/dev/null || exit 1; \
 	  GOMAXPROCS=4 $(BIN) compile $$p -o $(BUILD)/many.plan >/dev/null || exit 1; \
 	  cmp $(BUILD)/one.plan $(BUILD)/many.plan || exit 1; done; echo "determinism: ok"

@@ -355,6 +355,7 @@ func TestShipped(t *testing.T) {
 		{"mixtral4.pickle.gz", "torch-snapshot", 4587, 16577417216, 18329108480},
 		{"gpt2_dense.txt.gz", "stalloc-log", 10595, 463620608, -1},
 		{"minimalloc-A.csv", "interval-csv", 154, 1048576, -1},
+		{"toy_gpt.stwp", "stweaver-record", 2338, 1556087296, 1635778560},
 	} {
 		tr := mustRead(t, filepath.Join("../testdata/profiles", w.file))
 		lb, _ := tr.LivePeak()

@@ -7,6 +7,7 @@
 #   cuda-phantom  the CUDA backend on a phantom device (PHANTOM: the program that runs another one on it), which checks
 #            how virtual memory is used; and its declarations against CUDA's own header (CUDA_INCLUDE: its folder)
 #   cbench   ns of a malloc + free pair on every path, beside glibc's and, where it is installed, mimalloc's
+#   sample-recording  the shipped recording of a made-up training loop, testdata/profiles/toy_gpt.stwp
 #   cfuzz    mutated plans against the loader; FUZZ_ROUNDS, FUZZ_SEED
 
 CC ?= cc
@@ -40,7 +41,7 @@ RT_FLAGS_tsan := -O1 -g -DSTW_STREAK=8 -fsanitize=thread -fno-sanitize-recover=a
 FUZZ_ROUNDS ?= 100000
 FUZZ_SEED ?= 1
 
-.PHONY: so ctest exports cbench cfuzz
+.PHONY: so ctest exports cbench cfuzz sample-recording
 
 so: build/libstweaver.so
 
@@ -97,6 +98,9 @@ exports: build/libstweaver.so
 cbench: $(RT_OUT)/plain/bench $(RT_OUT)/plain/bench_record
 	$(RT_OUT)/plain/bench
 	$(RT_OUT)/plain/bench_record
+
+sample-recording: $(RT_OUT)/plain/record_sample
+	$< testdata/profiles/toy_gpt.stwp
 
 cfuzz: $(RT_OUT)/asan/fuzz_load
 	$< $(FUZZ_ROUNDS) $(FUZZ_SEED)
