@@ -6,22 +6,22 @@ package stwrt
 #include <stdlib.h>
 #include "stw_record.h"
 
-static void go_record_malloc(stw_recorder *r, uintptr_t p, uint64_t size, int device, uint64_t stream)
+static void go_recorder_malloc(stw_recorder *r, uintptr_t p, uint64_t size, int device, uint64_t stream)
 {
     stw_recorder_malloc(r, (const void *)p, size, device, stream);
 }
 
-static void go_record_free(stw_recorder *r, uintptr_t p, int device)
+static void go_recorder_free(stw_recorder *r, uintptr_t p, int device)
 {
     stw_recorder_free(r, (const void *)p, device);
 }
 
-static void go_record_stream(stw_recorder *r, uintptr_t p, int device, uint64_t stream)
+static void go_recorder_stream(stw_recorder *r, uintptr_t p, int device, uint64_t stream)
 {
     stw_recorder_record_stream(r, (const void *)p, device, stream);
 }
 
-static int go_record_open(stw_recorder **out, const char *path, uint64_t max_bytes, uint32_t ring_slots, char *err, size_t err_bytes)
+static int go_recorder_open(stw_recorder **out, const char *path, uint64_t max_bytes, uint32_t ring_slots, char *err, size_t err_bytes)
 {
     stw_record_options options = {.max_bytes = max_bytes, .ring_slots = ring_slots};
     return stw_recorder_open(out, path, &options, err, err_bytes);
@@ -54,7 +54,7 @@ func OpenRecorder(path string, o RecordOptions) (*Recorder, error) {
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
 	r := &Recorder{}
-	if C.go_record_open(&r.c, name, C.uint64_t(o.MaxBytes), C.uint32_t(o.RingSlots), (*C.char)(unsafe.Pointer(&text[0])), recordErrBytes) != 0 {
+	if C.go_recorder_open(&r.c, name, C.uint64_t(o.MaxBytes), C.uint32_t(o.RingSlots), (*C.char)(unsafe.Pointer(&text[0])), recordErrBytes) != 0 {
 		return nil, cError(text[:])
 	}
 	return r, nil
@@ -67,17 +67,17 @@ func cError(text []byte) error {
 
 // Malloc records that at was handed out; at 0: that a request was refused.
 func (r *Recorder) Malloc(at uintptr, size uint64, device int, stream uint64) {
-	C.go_record_malloc(r.c, C.uintptr_t(at), C.uint64_t(size), C.int(device), C.uint64_t(stream))
+	C.go_recorder_malloc(r.c, C.uintptr_t(at), C.uint64_t(size), C.int(device), C.uint64_t(stream))
 }
 
 // Free records that at is about to be given back.
 func (r *Recorder) Free(at uintptr, device int) {
-	C.go_record_free(r.c, C.uintptr_t(at), C.int(device))
+	C.go_recorder_free(r.c, C.uintptr_t(at), C.int(device))
 }
 
 // RecordStream records that work of stream uses at, too.
 func (r *Recorder) RecordStream(at uintptr, device int, stream uint64) {
-	C.go_record_stream(r.c, C.uintptr_t(at), C.int(device), C.uint64_t(stream))
+	C.go_recorder_stream(r.c, C.uintptr_t(at), C.int(device), C.uint64_t(stream))
 }
 
 // Mark records a point of the program; kind is one of STW_RECORD_ITERATION to LEAVE, which are those of
