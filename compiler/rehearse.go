@@ -100,7 +100,7 @@ func (c *Compiled) judge(ctx context.Context) error {
 	if r.Plan <= r.Heap {
 		return nil
 	}
-	if c.ruled() {
+	if c.ruled() || c.ordered() {
 		c.Notes = append(c.Notes, fmt.Sprintf("in rehearsal the heap alone reserves %s, the plan %s; it is kept whole, for the rules ask for it", Size(r.Heap), Size(r.Plan)))
 		return nil
 	}

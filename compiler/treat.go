@@ -123,6 +123,13 @@ func (c *Compiled) entriesOf(selection int) []int {
 	return out
 }
 
+// ordered reports whether a rule wants something to have an address: a plan that loses does not shrink then.
+func (c *Compiled) ordered() bool {
+	return slices.ContainsFunc(c.options.Rules.List, func(r ir.Rule) bool {
+		return r.Kind == ir.RuleTreat && (r.As == ir.AsStatic || r.As == ir.AsPersistent) && len(c.buffersOf(r.Of...)) > 0
+	})
+}
+
 // treat applies the treatments to the problem.
 func (c *Compiled) treat() {
 	as := c.treatments()
