@@ -9,7 +9,7 @@
 //  1. gzip and zstd are told by their magic bytes and unwrapped, at most twice.
 //  2. The format is told by the first bytes, never by the file's name.
 //  3. Readers stream: what a file costs in memory is its events, not its length.
-//  4. Recordings of an allocator (snapshot, chrome trace, text log) are replayed event by
+//  4. Recordings of an allocator (STWeaver's own, snapshot, chrome trace, text log) are replayed event by
 //     event in the order they were written; each event that matters gets a tick.
 //  5. A free nobody allocated was alive before the recording: alloc tick Before.
 //  6. A block of the final state nobody allocated is a ghost: from Before to Never.

@@ -156,8 +156,8 @@ goes, proves the plan, and replays it through the runtime that training would us
   stweaver compile snapshot.pickle -o run.plan     plan a recorded run
   stweaver replay run.plan snapshot.pickle         execute the plan on the recording
 
-Profiles: torch memory snapshots, profiler traces with memory events, allocation logs,
-interval lists; plain, gzip or zstd. "-" is standard input or output.`,
+Profiles: recordings of STWeaver's own recorder, torch memory snapshots, profiler traces with
+memory events, allocation logs, interval lists; plain, gzip or zstd. "-" is standard input or output.`,
 		SilenceErrors: true, SilenceUsage: true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: false},
 	}
