@@ -48,6 +48,11 @@ static size_t write_report(const stw_stats *s, const stw_plan *p, char *out, siz
         (unsigned long long)s->trims);
     add(&t, "memory    peak allocated %.2f MiB, peak reserved %.2f MiB, of it arena %.2f MiB: E %.2f %%\n", mib(s->peak_live_bytes),
         mib(s->peak_reserved_bytes), mib(s->arena_bytes), percent(s->peak_live_bytes, s->peak_reserved_bytes));
+    if (s->event_records + s->event_failures + s->deferred > 0)
+        add(&t, "streams   %llu events, %llu waits, %llu of them young, %.0f requests old on average; %llu blocks held back; %llu refusals\n",
+            (unsigned long long)s->event_records, (unsigned long long)s->event_waits, (unsigned long long)s->young_waits,
+            s->event_waits ? (double)s->waited_age / (double)s->event_waits : 0.0, (unsigned long long)s->deferred,
+            (unsigned long long)s->event_failures);
     if (s->bad_free > 0)
         add(&t, "misuse    %llu frees of addresses that were not live\n", (unsigned long long)s->bad_free);
     return t.n;

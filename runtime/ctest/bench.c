@@ -308,6 +308,103 @@ static void plan_rows(void)
         }
 }
 
+/* ---- streams ---- */
+
+static void *no_event(void *ctx, uint64_t stream)
+{
+    (void)stream;
+    return ctx;
+}
+
+static int no_wait(void *ctx, uint64_t stream, void *event)
+{
+    (void)stream;
+    return ctx == event ? 0 : -1;
+}
+
+static int always_done(void *ctx, void *event)
+{
+    return ctx == event;
+}
+
+static void no_drop(void *ctx, void *event)
+{
+    (void)ctx;
+    (void)event;
+}
+
+typedef struct {
+    stw_allocator *a;
+    size_t n, at;
+    uint64_t streams[2 * STEP];
+    void *live[WINDOW];
+} stream_load;
+
+static void stream_pairs(void *ctx, size_t n)
+{
+    stream_load *l = ctx;
+    for (size_t i = 0; i < n; i++) {
+        stw_free(l->a, l->live[l->at % WINDOW]);
+        l->live[l->at % WINDOW] = stw_malloc(l->a, sizes[l->at], l->streams[l->at]);
+        l->at = l->at + 1 == l->n ? 0 : l->at + 1;
+    }
+}
+
+/* A step in which `places` addresses go round; where streams share, each goes from one to the next. Where fine, an atom
+ * is a unit. */
+static void stream_row(uint32_t streams, bool shared, uint32_t places, bool fine)
+{
+    static stream_load l;
+    builder b = {.shared_age = shared ? 501 : 0};
+    char what[100], message[300];
+    size_t bytes;
+    l = (stream_load){.n = 2 * STEP - 2 * STEP % (places * streams)};
+    for (uint32_t s = 0; s < streams; s++)
+        builder_stream(&b, s, shared ? 0 : s * places * 40, (shared ? 1 : s + 1) * places * 40);
+    for (uint32_t i = 0; fine && i < places * 40 * (shared ? 1 : streams); i++)
+        builder_planned(&b, shared ? 0 : i / (places * 40), i, 1);
+    for (uint32_t i = 0; i < l.n; i++) {
+        uint32_t s = (i % places + i / places) % streams, units = 8 + i % 33;
+        l.streams[i] = s;
+        sizes[i] = units * 512;
+        builder_entry(&b, builder_planned(&b, s, ((shared ? 0 : s) * places + i % places) * 40, units), WINDOW);
+    }
+    uint8_t *file = builder_finish(&b, &bytes);
+    stw_backend backend = test_backend_make(&memory, true, BIG_GRANULE);
+    backend.event_record = no_event;
+    backend.event_wait = no_wait;
+    backend.event_done = always_done;
+    backend.event_drop = no_drop;
+    if (stw_create(&l.a, file, bytes, &(stw_options){.heap_bytes = UINT64_C(1) << 40}, &backend, message, sizeof message) != STW_OK)
+        exit(1);
+    free(file);
+    stream_pairs(&l, l.n);
+    stw_stats s0, s;
+    stw_get_stats(l.a, &s0);
+    double ns = measure(stream_pairs, &l);
+    stw_get_stats(l.a, &s);
+    snprintf(what, sizeof what, "%u streams %s%s%s", streams, shared ? "share" : "apart", !shared ? "" : places > 500 ? ", AGE kept" : ", reused at once",
+             fine ? ", 8 to 40 atoms" : "");
+    row(what, ns);
+    double kilo = (double)(s.requests - s0.requests) / 1000;
+    printf("%.1f %% hits; of 1000 requests %.1f record, %.1f wait\n", share(s.hits - s0.hits, s.requests - s0.requests),
+           (double)(s.event_records - s0.event_records) / kilo, (double)(s.event_waits - s0.event_waits) / kilo);
+    for (size_t i = 0; i < WINDOW; i++)
+        stw_free(l.a, l.live[i]);
+    stw_destroy(l.a);
+}
+
+static void stream_rows(void)
+{
+    group("planned requests on several streams, freed 64 later");
+    for (int fine = 0; fine < 2; fine++)
+        for (uint32_t streams = 2; streams <= 3; streams++) {
+            stream_row(streams, false, 640, fine);
+            stream_row(streams, true, 640, fine);
+            stream_row(streams, true, 80, fine);
+        }
+}
+
 /* ---- dynamic requests ---- */
 
 /* An arena of `atoms` atoms of 4 to 40 units, an even number, every one under a guest, and a loop of
@@ -549,6 +646,7 @@ int main(void)
     printf("ns for malloc + free: thread CPU time, median of %d rounds\n", ROUNDS);
     plain_rows();
     plan_rows();
+    stream_rows();
     dynamic_rows();
     heap_rows();
     thread_rows();
