@@ -48,9 +48,36 @@ type replayOutput struct {
 	PeakAllocated  ir.Bytes             `json:"peak_allocated_bytes"`
 	PeakReserved   ir.Bytes             `json:"peak_reserved_bytes"`
 	Efficiency     float64              `json:"efficiency"`
+	Streams        *streamsOutput       `json:"streams,omitempty"`       // of a plan whose streams share the arena
 	Reserved       *int64               `json:"recorded_reserved_bytes"` // by the allocator of the recording
 	NsPerPair      float64              `json:"ns_per_pair"`
 	BaselineNs     float64              `json:"baseline_ns_per_pair"`
+}
+
+// streamsOutput is what the runtime would ask of a device so that streams can share addresses, in a
+// steady iteration.
+type streamsOutput struct {
+	Records float64 `json:"event_records_per_iteration"`
+	Waits   float64 `json:"event_waits_per_iteration"`
+	Young   float64 `json:"young_waits_per_iteration"` // for an event less than the plan's AGE (at least 128) requests old
+	Age     float64 `json:"event_wait_age"`            // of the events waited for, requests, mean
+}
+
+// streamsOf are the events from the second iteration on, of which there is none where only one was run.
+func streamsOf(r *stwrt.RunResult) *streamsOutput {
+	first, n := stwrt.Stats{}, len(r.Snapshots)
+	if n > 1 {
+		first = r.Snapshots[1]
+		n--
+	}
+	waits := r.Stats.EventWaits - first.EventWaits
+	per := func(now, before uint64) float64 { return float64(now-before) / float64(max(n, 1)) }
+	return &streamsOutput{
+		Records: per(r.Stats.EventRecords, first.EventRecords),
+		Waits:   per(r.Stats.EventWaits, first.EventWaits),
+		Young:   per(r.Stats.YoungWaits, first.YoungWaits),
+		Age:     float64(r.Stats.WaitedAge-first.WaitedAge) / float64(max(waits, 1)),
+	}
 }
 
 func replayCommand(a *app) *cobra.Command {
@@ -130,6 +157,7 @@ func (a *app) replay(cmd *cobra.Command, planName, in string, f *replayFlags) er
 	if f.mode == "heap" {
 		data = nil
 	}
+	opts.Events.On = data != nil && plan.SharedAge > 0
 	out, err := runWorkload(c.Trace, w, plan, data, spec, f, opts)
 	if err != nil {
 		return err
@@ -204,6 +232,9 @@ func runWorkload(t *ir.Trace, w *compiler.Workload, plan *ir.Plan, data []byte, 
 		reserved := int64(t.Reserved)
 		out.Reserved = &reserved
 	}
+	if o.Events.On {
+		out.Streams = streamsOf(r)
+	}
 	out.countHits(s, r, plan, entries, data != nil)
 	return out, nil
 }
@@ -267,6 +298,10 @@ func (a *app) printReplay(o *replayOutput, f *replayFlags) {
 			percent(o.HitRate), o.Static, percent(o.SteadyHitRate)))
 		w.row("matcher", fmt.Sprintf("%d resynchronisations, %d restarts, %d requests on the slow path", o.Resyncs, o.Restarts, o.Slow))
 		w.row("fallback", fmt.Sprintf("%d conflicts, %d dynamic, %d unknown; %d served in idle arena space; heap peak %s", o.Conflicts, o.Dynamic, o.Unknown, o.Guests, bytesText(o.FallbackPeak)))
+	}
+	if x := o.Streams; x != nil {
+		w.row("streams", fmt.Sprintf("an iteration: %.0f events recorded, %.0f waits for one, %.0f requests old on average; %.0f of them young",
+			x.Records, x.Waits, x.Age, x.Young))
 	}
 	rulesRow(w, o.Rules)
 	for _, x := range o.Unmet {
