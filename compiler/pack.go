@@ -164,7 +164,7 @@ func (c *Compiled) checkCapacity() error {
 // bound, the exact search.
 func (c *Compiled) packStream(search context.Context, s ir.StreamID) (StreamPack, error) {
 	share := &c.shares[s]
-	o := heuristics.Options{Effort: c.options.Effort.tries(), Stop: func() bool { return search.Err() != nil }, Exact: exactBlock}
+	o := heuristics.Options{Effort: c.options.Effort.tries(), Stop: func() bool { return search.Err() != nil }, Exact: exactBlock, Seed: c.options.Rules.Seed}
 	if c.options.Progress != nil {
 		o.Progress = func(try, tries int, best, bound ir.Bytes) { c.options.Progress("pack", try, tries, best, bound) }
 	}
@@ -228,6 +228,9 @@ func exactBlock(buffers []ir.Buffer, best ir.Layout) ir.Layout {
 // search tries to lower a layout by branch and bound, and to raise its bound.
 func (c *Compiled) search(ctx context.Context, buffers []ir.Buffer, best ir.Layout, sp *StreamPack) ir.Layout {
 	o := solver.Options{Nodes: c.options.Effort.nodesOf(len(buffers), best.Peak-sp.Bound, sp.Bound), Incumbent: &best}
+	if c.options.Rules.ExactSet {
+		o.Nodes = c.options.Rules.Exact
+	}
 	if c.options.Progress != nil {
 		o.Progress = func(nodes, of int64, peak, bound ir.Bytes) {
 			c.options.Progress("pack", int(nodes), int(of), peak, bound)

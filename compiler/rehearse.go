@@ -158,7 +158,7 @@ func (c *Compiled) chooseLayout(ctx context.Context, w *Workload, r *Rehearsal) 
 	}
 	search, done := c.searching(ctx)
 	defer done()
-	o := heuristics.Options{Stop: func() bool { return search.Err() != nil }}
+	o := heuristics.Options{Stop: func() bool { return search.Err() != nil }, Seed: c.options.Rules.Seed}
 	changed := false
 	for i := range c.Packs {
 		sp := &c.Packs[i]

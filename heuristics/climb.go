@@ -53,7 +53,7 @@ func (c *coarse) climb(n int, ceil func() int64) ([]ir.Offset, int64) {
 		}
 		return sum
 	}
-	g := splitmix(seed ^ uint64(n))
+	g := splitmix(firstSeed ^ uint64(n) ^ c.in.seed)
 	g = splitmix(g.next())
 	low := int64(math.MaxInt64)
 	var order []int32

@@ -148,6 +148,7 @@ func (in *instance) makeCore(r recipe) *coarse {
 	}
 	c.boxes = len(c.items)
 	c.in = newInstance(boxes, 0)
+	c.in.seed = in.seed
 	b := newBench(c.in)
 	b.leash = c.leash(nil)
 	c.dives = b.dive(c.in.ids(byNeedLife))

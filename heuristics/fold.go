@@ -192,6 +192,7 @@ func (in *instance) makeCircle(p *period) (*coarse, *FoldReport) {
 		}
 	}
 	c.in = newInstance(timed, ir.Tick(turn))
+	c.in.seed = in.seed
 	return c, report
 }
 

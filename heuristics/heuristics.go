@@ -33,6 +33,8 @@ type Options struct {
 	Exact func(buffers []ir.Buffer, best ir.Layout) ir.Layout
 	// Lower, if not nil, may lower a layout that PackUnder's ordinary race made of buffers, and raise its bound.
 	Lower func(buffers []ir.Buffer, best ir.Layout, bound ir.Bytes) (ir.Layout, ir.Bytes)
+	// Seed makes other draws than the usual ones, which are those of 0.
+	Seed uint64
 	// Workers is the number of goroutines; 0: one for each processor. It does not change
 	// the result.
 	Workers int

@@ -38,6 +38,7 @@ type instance struct {
 	twins   twins
 	blocks  blockSet
 	exact   func([]ir.Buffer, ir.Layout) ir.Layout // Options.Exact
+	seed    uint64                                 // Options.Seed
 	folded  fold
 	under   *under // where rules ask for more than lives and sizes say; else nil
 }

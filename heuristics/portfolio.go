@@ -88,7 +88,7 @@ func newRace(in *instance, o Options) *race {
 		r.workers = runtime.GOMAXPROCS(0)
 	}
 	r.best.peak = math.MaxInt64
-	in.exact = o.Exact
+	in.exact, in.seed = o.Exact, o.Seed
 	return r
 }
 

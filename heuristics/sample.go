@@ -39,13 +39,22 @@ var (
 	drawPin   = []per{{0, 1}, {1, 3}, {1, 2}, {9, 10}}
 )
 
-// seed starts the draws of try 0.
-const seed = 0x53545765617665
+// firstSeed starts the draws of try 0, where no other is asked for.
+const firstSeed = 0x53545765617665
+
+// draws is the generator for draw number n.
+func (in *instance) draws(n uint64) splitmix {
+	other := splitmix(in.seed)
+	if in.seed != 0 {
+		n += other.next()
+	}
+	return splitmix(firstSeed + n)
+}
 
 // sample is try number i of the search.
 func sample(i int) func(*bench) bool {
 	return func(w *bench) bool {
-		g := splitmix(seed + uint64(i))
+		g := w.in.draws(uint64(i))
 		g = splitmix(g.next()) // neighbours in i are not neighbours in the stream
 		if i%2 == 1 && len(w.in.buffers) <= smallProblem {
 			return w.dive(w.drawnPriority(&g))
