@@ -54,7 +54,7 @@ typedef enum {
  * event_wait: work queued on `stream` from now on begins only when the event is reached. 0 on success.
  * event_done: 1 when it has been reached, as the host sees it, 0 before that, -1 on failure.
  * event_drop: the event is not used again; waits that were asked for still hold.
- * `stream` is what stw_malloc and stw_record_stream were told.
+ * `stream` is what stw_malloc and stw_record_stream were told; such a stream exists as long as the allocator does.
  *
  * The rest may be NULL, each by itself.
  * capturing: 1 while work queued on `stream` is not done but recorded for later: nothing may be given back then.
