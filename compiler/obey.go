@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"stweaver/heuristics"
 	"stweaver/ir"
+	"stweaver/solver"
 )
 
 // Rules in planning. The pass `constrain` resolves rules to buffers; from there on they travel with the
@@ -52,7 +52,7 @@ func (c *Compiled) packUnder(search context.Context, s ir.StreamID, o heuristics
 	share := &c.shares[s]
 	own, cut := c.Problem.Constraints.Within(share.ids, len(c.Problem.Buffers))
 	if len(cut) > 0 {
-		return StreamPack{}, c.disobeyed(fmt.Sprintf("streams lie apart, and %s ties buffers of several", c.origins(cut[:1])), cut[:1])
+		return StreamPack{}, &InfeasibleError{Msg: "the rule ties buffers of several streams, and streams lie apart", Rules: cut[:1]}
 	}
 	for _, a := range own.Alignments {
 		share.align = max(share.align, a.Bytes)
@@ -175,21 +175,21 @@ func (c *Compiled) origin(r ir.RuleID) string {
 	return fmt.Sprintf("rule %d", r)
 }
 
-func (c *Compiled) origins(rules []ir.RuleID) string {
-	var out []string
-	for _, r := range rules {
-		out = append(out, c.origin(r))
-	}
-	return strings.Join(out, "; ")
-}
-
-func (c *Compiled) disobeyed(msg string, rules []ir.RuleID) error {
-	return &InfeasibleError{Msg: msg, Rules: rules}
-}
-
 // contradiction names rules that cannot be obeyed together, if some are found.
 func (c *Compiled) contradiction() error {
-	return c.disobeyed("no layout that obeys the rules was found; try --effort max, or fewer rules", nil)
+	x := solver.FindConflict(c.Problem, solver.ConflictOptions{})
+	if x == nil {
+		return &InfeasibleError{Msg: "no layout that obeys the rules was found, and no rules that contradict each other either; try --effort max, or fewer rules"}
+	}
+	return c.conflict(x)
+}
+
+func (c *Compiled) conflict(x *solver.Conflict) error {
+	what := "the rule cannot be obeyed"
+	if len(x.Rules) > 1 {
+		what = fmt.Sprintf("%d rules contradict each other", len(x.Rules))
+	}
+	return &InfeasibleError{Msg: what + ": " + x.Why, Rules: x.Rules}
 }
 
 // keptSlots are the slots that tell the runtime what not to lend: what kept buffers have to themselves, and regions.

@@ -154,6 +154,11 @@ func (c *Compiled) checkCapacity() error {
 	if limit == 0 || peak <= limit {
 		return nil
 	}
+	if q := c.Problem.Constraints; q != nil && q.Capacity > 0 {
+		if x := solver.FindConflict(c.Problem, solver.ConflictOptions{}); x != nil {
+			return c.conflict(x)
+		}
+	}
 	if bound := c.Bound(); bound > limit {
 		return &InfeasibleError{Msg: fmt.Sprintf("the plan cannot fit: %d bytes are live at once, the capacity is %d", bound, limit)}
 	}

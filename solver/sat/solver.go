@@ -1,6 +1,7 @@
 package sat
 
 import (
+	"slices"
 	"time"
 
 	"github.com/go-air/gini"
@@ -31,8 +32,9 @@ type engine struct {
 	vars     int64
 	clauses  int64
 	tries    int64
-	refuted  bool // the clauses alone have no model
-	broken   bool // the library panicked
+	why      []z.Lit // the assumptions that the last no is about
+	refuted  bool    // the clauses alone have no model
+	broken   bool    // the library panicked
 }
 
 // Results of a try.
@@ -74,6 +76,7 @@ func (e *engine) add(lits ...z.Lit) {
 // try asks for a model under the assumptions, for at most limit and never past the
 // engine's deadline.
 func (e *engine) try(limit time.Duration, assume ...z.Lit) (result int) {
+	e.why = nil
 	if e.refuted {
 		return no
 	}
@@ -100,6 +103,7 @@ func (e *engine) try(limit time.Duration, assume ...z.Lit) (result int) {
 		e.refuted = true
 		return no
 	}
+	e.why = slices.Clone(blamed)
 	clause := make([]z.Lit, len(blamed))
 	for k, l := range blamed {
 		clause[k] = l.Not()
