@@ -105,8 +105,8 @@ func (y *yard) packOrdinary(slabs int, units []unit, align int64, bound ir.Bytes
 			at += ir.Offset(y.buffers[id].Size)
 		}
 	}
-	if align == int64(ir.Align) && slabs == 0 {
-		bound = max(bound, r.Bound)
+	if slabs == 0 { // rounded up, no layout is below r.Bound; the highest buffer need not be
+		bound = max(bound, r.Bound-ir.Bytes(align)+ir.Align)
 	}
 	r.Layout, r.Bound = ir.Layout{Offsets: offsets}, bound
 	return r
