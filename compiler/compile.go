@@ -49,11 +49,13 @@ func (e Effort) tries() int {
 // Options of a compile. The zero value is the default.
 type Options struct {
 	Rules    ir.Rules
-	Effort   Effort // "" is Default
-	From, To int    // iterations of the profile to plan from; both 0: the steady ones
-	Keep     string // "persistent": plan only what lives for the whole run; "nothing"; "": the rehearsal decides
-	OnePass  bool   // do not look for iterations: plan the recording as it is, once through
-	Dump     string // pass after which Text is written to DumpTo
+	Effort   Effort     // "" is Default
+	From, To int        // iterations of the profile to plan from; both 0: the steady ones
+	Keep     string     // "persistent": plan only what lives for the whole run; "nothing"; "": the rehearsal decides
+	Sharing  ir.Sharing // whether streams share memory, and on what terms
+	Curve    bool       // where they do: pack for every AGE of CurveAges, too. The plan gets the best layout that its AGE allows
+	OnePass  bool       // do not look for iterations: plan the recording as it is, once through
+	Dump     string     // pass after which Text is written to DumpTo
 	DumpTo   io.Writer
 	Progress func(pass string, done, total int, best, bound ir.Bytes)
 	// Stop, if not nil, ends the search for better layouts when it is closed: the best so far is
@@ -63,13 +65,13 @@ type Options struct {
 
 // Compiled is what a compile found and made. All of it is immutable afterwards.
 type Compiled struct {
-	Trace   *ir.Trace
+	Trace   *ir.Trace // as given; where streams share, with every free where it was asked for
 	Steps   *Steps
 	Problem *ir.Problem
 	Layout  *ir.Layout
 	Streams []ir.PlanStream
 	Plan    *ir.Plan
-	Packs   []StreamPack // one for each stream with planned buffers
+	Packs   []StreamPack // one for each arena with planned buffers: of a stream, or of all that share
 	Passes  []PassTime
 	Notes   []string // what a user should know, in the order found
 	// RuleNotes are those of the notes that are about rules.
@@ -77,6 +79,8 @@ type Compiled struct {
 	// Rehearsal is nil where the plan cannot lose and none was needed.
 	Rehearsal *Rehearsal
 	Verified  Verification
+	// Curve is, by AGE, what Options.Curve asks for.
+	Curve []CurvePoint
 	// Reserved is nil where no room was asked for.
 	Reserved *Reserved
 	// Obeyed is nil where no rule asks anything of the layout.
@@ -87,9 +91,9 @@ type Compiled struct {
 	options  Options
 	template *Template
 	mapping  *mapping
-	shares   []share    // by stream
+	shares   []share    // by stream; one where streams share
 	order    []int      // of the shares in the arena, lowest first
-	reserve  []ir.Bytes // by stream: room for dynamic requests
+	reserve  []ir.Bytes // by share: room for dynamic requests
 	selected []bitset   // requests of each selection of the rules
 	weighing bool       // it is a pack for comparison
 	digest   [32]byte
@@ -181,7 +185,11 @@ func start(t *ir.Trace, o Options) (*Compiled, error) {
 	if err := t.Check(); err != nil {
 		return nil, fmt.Errorf("compiler: the reader made an invalid trace: %w", err)
 	}
-	return &Compiled{Trace: t, options: o, digest: t.Digest()}, nil
+	c := &Compiled{Trace: t, options: o, digest: t.Digest()}
+	if o.Sharing.On {
+		c.Trace = t.Asked()
+	}
+	return c, nil
 }
 
 // Rules are those that the compile obeys.

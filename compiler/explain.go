@@ -78,7 +78,7 @@ func (c *Compiled) Explain() *Explanation {
 func (c *Compiled) holes(t ir.Tick, stream ir.StreamID) (n int, largest ir.Bytes) {
 	var live []ir.BufferID
 	for i := range c.Problem.Buffers {
-		if b := &c.Problem.Buffers[i]; b.Stream == stream && alive(b, t) {
+		if b := &c.Problem.Buffers[i]; (b.Stream == stream || c.options.Sharing.On) && alive(b, t) {
 			live = append(live, ir.BufferID(i))
 		}
 	}

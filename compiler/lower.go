@@ -85,7 +85,7 @@ func unrollFactor(t *ir.Trace, tmpl *Template) int {
 	return factor
 }
 
-func lowerProblem(t *ir.Trace, tmpl *Template) (*ir.Problem, *mapping) {
+func lowerProblem(t *ir.Trace, tmpl *Template, sharing ir.Sharing) (*ir.Problem, *mapping) {
 	first := ir.Tick(t.Events)
 	if tmpl != nil {
 		first = tmpl.Windows[0][0]
@@ -99,7 +99,7 @@ func lowerProblem(t *ir.Trace, tmpl *Template) (*ir.Problem, *mapping) {
 	for k, ri := range m.prologue {
 		m.entryOf[ri] = uint32(k)
 	}
-	p := &ir.Problem{Streams: t.Streams, Names: t.Names, L0: ir.Tick(len(m.prologue))}
+	p := &ir.Problem{Sharing: sharing, Streams: t.Streams, Names: t.Names, L0: ir.Tick(len(m.prologue))}
 	p.L1 = p.L0
 	if tmpl != nil {
 		m.unroll = unrollFactor(t, tmpl)
@@ -168,7 +168,7 @@ func (l *lowering) buildPrologue() {
 			MinSize: r.Rounded(), MaxSize: r.Rounded(), Buffer: ir.BufferID(len(l.p.Buffers)), Flags: flags,
 			Life: uint32(min(end-ir.Tick(k), ir.MaxLife)), Request: ri, Stream: r.Stream, NfMin: n, NfMax: n, Kind: kind,
 		})
-		l.p.Buffers = append(l.p.Buffers, ir.Buffer{Size: r.Rounded(), Start: ir.Tick(k), End: end, Stream: r.Stream, Kind: kind})
+		l.p.Buffers = append(l.p.Buffers, ir.Buffer{Size: r.Rounded(), Start: ir.Tick(k), End: end, Stream: r.Stream, Kind: kind, Lag: l.t.Lag(ri)})
 	}
 }
 
@@ -238,7 +238,7 @@ func (l *lowering) addEntry(i, k int) {
 		}
 		e.Buffer = ir.BufferID(len(l.p.Buffers))
 		start := l.p.L0 + ir.Tick(i*n+k)
-		b := ir.Buffer{Size: te.MaxSize, Start: start, End: start + ir.Tick(te.Life), Stream: te.Stream, Kind: e.Kind}
+		b := ir.Buffer{Size: te.MaxSize, Start: start, End: start + ir.Tick(te.Life), Stream: te.Stream, Kind: e.Kind, Lag: te.Lag}
 		if over := b.End - l.p.L1; over > 0 {
 			b.End, b.HeadStart, b.HeadEnd = l.p.L1, l.p.L0, l.p.L0+over
 			if b.HeadEnd > b.Start {
@@ -292,7 +292,7 @@ func (l *lowering) mergeTwins() {
 		id := list[best]
 		carried[key{b.Size, b.Stream}] = slices.Delete(list, best, best+1)
 		c := &l.p.Buffers[id]
-		c.HeadStart, c.HeadEnd = b.Start, max(c.HeadEnd, b.End)
+		c.HeadStart, c.HeadEnd, c.Lag = b.Start, max(c.HeadEnd, b.End), max(c.Lag, b.Lag)
 		l.p.Entries[k].Buffer, l.p.Entries[k].Kind = id, ir.Carried
 		l.p.Buffers[k].Size = 0 // gone: renumber drops it
 	}

@@ -249,10 +249,12 @@ func (m *merger) finish(tm *Template) {
 		for k, c := range m.colOf[w] {
 			tok, e := &m.s.tok[b[0]+k], &tm.Entries[m.rank[c]]
 			member[m.rank[c]] = m.s.req[b[0]+k]
+			lag := max(e.Lag, m.s.t.Lag(m.s.req[b[0]+k]))
 			if e.MaxSize == 0 {
-				*e = TemplateEntry{MinSize: tok.size, MaxSize: tok.size, Stream: tok.stream, NfMin: tok.nf, NfMax: tok.nf}
+				*e = TemplateEntry{MinSize: tok.size, MaxSize: tok.size, Stream: tok.stream, NfMin: tok.nf, NfMax: tok.nf, Lag: lag}
 				continue
 			}
+			e.Lag = lag
 			e.MinSize, e.MaxSize = min(e.MinSize, tok.size), max(e.MaxSize, tok.size)
 			e.NfMin, e.NfMax = min(e.NfMin, tok.nf), max(e.NfMax, tok.nf)
 		}

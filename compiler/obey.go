@@ -39,7 +39,10 @@ func (c *Compiled) stackOrder() []int {
 	}
 	for _, x := range c.Problem.Constraints.Pins {
 		for _, id := range x.Buffers {
-			s := c.Problem.Buffers[id].Stream
+			s := 0
+			if !c.options.Sharing.On {
+				s = int(c.Problem.Buffers[id].Stream)
+			}
 			lowest[s] = min(lowest[s], x.Lo)
 		}
 	}
@@ -47,9 +50,9 @@ func (c *Compiled) stackOrder() []int {
 	return order
 }
 
-// packUnder is packStream under rules.
-func (c *Compiled) packUnder(search context.Context, s ir.StreamID, o heuristics.Options) (StreamPack, error) {
-	share := &c.shares[s]
+// packUnder is packShare under rules.
+func (c *Compiled) packUnder(search context.Context, share *share, o heuristics.Options) (StreamPack, error) {
+	s := share.streams[0]
 	own, cut := c.Problem.Constraints.Within(share.ids, len(c.Problem.Buffers))
 	if len(cut) > 0 {
 		return StreamPack{}, &InfeasibleError{Msg: "the rule ties buffers of several streams, and streams lie apart", Rules: cut[:1]}
@@ -58,7 +61,7 @@ func (c *Compiled) packUnder(search context.Context, s ir.StreamID, o heuristics
 		share.align = max(share.align, a.Bytes)
 	}
 	base := c.base(int(s))
-	p := &ir.Problem{Buffers: share.buffers, Streams: c.Problem.Streams, L0: c.Problem.L0, L1: c.Problem.L1, Constraints: own}
+	p := &ir.Problem{Buffers: share.buffers, Streams: c.Problem.Streams, L0: c.Problem.L0, L1: c.Problem.L1, Sharing: c.options.Sharing, Constraints: own}
 	sp := StreamPack{Stream: s, Buffers: len(share.buffers), Kind: boundUnderRules}
 	o.Lower = func(buffers []ir.Buffer, best ir.Layout, bound ir.Bytes) (ir.Layout, ir.Bytes) {
 		part := StreamPack{Bound: bound}
@@ -216,15 +219,15 @@ func (c *Compiled) keptSlots() []ir.Slot {
 		}
 	}
 	for _, r := range q.Regions {
-		for s := range c.Problem.Streams {
+		for s := range c.shares {
 			lo, hi := ir.Offset(math.MaxInt64), ir.Offset(0)
 			for _, id := range r.Buffers {
-				if c.Problem.Buffers[id].Stream == ir.StreamID(s) {
+				if slices.Contains(c.shares[s].streams, c.Problem.Buffers[id].Stream) {
 					lo, hi = min(lo, c.Layout.Offsets[id]), max(hi, end(id))
 				}
 			}
 			if lo < hi {
-				add(lo, hi, ir.StreamID(s))
+				add(lo, hi, c.shares[s].streams[0])
 			}
 		}
 	}

@@ -11,9 +11,9 @@ import (
 	"stweaver/solver"
 )
 
-// StreamPack is how the buffers of one stream were packed.
+// StreamPack is how the buffers of one stream were packed, or of all streams where they share.
 type StreamPack struct {
-	Stream  ir.StreamID
+	Stream  ir.StreamID // 0 where all share
 	Buffers int
 	Bound   ir.Bytes // no layout of the stream's buffers is below
 	Kind    string   // of the bound: live peak, core, proved
@@ -25,8 +25,8 @@ type StreamPack struct {
 	Repeats *Repeats
 }
 
-// Bound is the least any layout of the planned buffers can need while streams share nothing:
-// the sum of the streams' own live peaks.
+// Bound is the least any layout of the planned buffers can need: while streams share nothing,
+// the sum of the streams' own live peaks; else the live peak of all.
 func (c *Compiled) Bound() ir.Bytes {
 	var sum ir.Bytes
 	for _, s := range c.Packs {
@@ -35,8 +35,9 @@ func (c *Compiled) Bound() ir.Bytes {
 	return sum
 }
 
-// share is one stream's share of the problem.
+// share is one stream's share of the problem, or the whole where streams share.
 type share struct {
+	streams []ir.StreamID
 	ids     []ir.BufferID
 	buffers []ir.Buffer
 	layout  ir.Layout // of buffers, from address 0
@@ -51,11 +52,15 @@ func shares(p *ir.Problem) []share {
 		s.ids = append(s.ids, ir.BufferID(i))
 		s.buffers = append(s.buffers, p.Buffers[i])
 	}
+	for k := range out {
+		out[k].streams = []ir.StreamID{ir.StreamID(k)}
+	}
 	return out
 }
 
 // runPack packs each stream's buffers by themselves and stacks the results: PyTorch never
-// shares memory between streams, and without events at run time a plan must not either.
+// shares memory between streams, and without events at run time a plan must not either. With them
+// all are packed together (sharing.go).
 //
 //	arena  | stream 0            | stream 1 | stream 2 |
 //	       0                     begin      …          peak
@@ -64,15 +69,28 @@ func shares(p *ir.Problem) []share {
 func (c *Compiled) runPack(ctx context.Context) error {
 	c.Packs, c.Interrupted = nil, false
 	c.shares = shares(c.Problem)
+	if c.options.Sharing.On {
+		c.shares = []share{together(c.Problem)}
+	}
 	c.order = c.stackOrder()
 	c.reserve = c.reserves()
 	search, done := c.searching(ctx)
 	defer done()
 	for _, s := range c.order {
 		if len(c.shares[s].buffers) > 0 {
-			sp, err := c.packStream(search, ir.StreamID(s))
+			sp, err := c.packShare(search, &c.shares[s])
 			if err != nil {
 				return err
+			}
+			if c.options.Sharing.On {
+				if err := c.orApart(search, &sp); err != nil {
+					return err
+				}
+			}
+			if c.options.Curve && !c.weighing {
+				if err := c.makeCurve(ctx, search, &sp); err != nil {
+					return err
+				}
 			}
 			c.Packs = append(c.Packs, sp)
 		}
@@ -109,10 +127,10 @@ func (c *Compiled) searching(ctx context.Context) (context.Context, context.Canc
 	return search, cancel
 }
 
-// stack puts the streams' layouts on each other.
+// stack puts the shares' layouts on each other.
 func (c *Compiled) stack() {
 	c.Layout = &ir.Layout{Offsets: make([]ir.Offset, len(c.Problem.Buffers))}
-	c.Streams = make([]ir.PlanStream, len(c.shares))
+	c.Streams = make([]ir.PlanStream, len(c.Problem.Streams))
 	for _, s := range c.order {
 		share := &c.shares[s]
 		base := c.base(s)
@@ -123,7 +141,9 @@ func (c *Compiled) stack() {
 			c.Layout.Peak = max(c.Layout.Peak, base+share.layout.Peak)
 		}
 		end := base + share.layout.Peak + c.reserve[s]
-		c.Streams[s] = ir.PlanStream{Handle: c.Problem.Streams[s], Begin: ir.Offset(base), End: ir.Offset(end)}
+		for _, id := range share.streams {
+			c.Streams[id] = ir.PlanStream{Handle: c.Problem.Streams[id], Begin: ir.Offset(base), End: ir.Offset(end)}
+		}
 	}
 }
 
@@ -165,21 +185,20 @@ func (c *Compiled) checkCapacity() error {
 	return &InfeasibleError{Msg: fmt.Sprintf("no layout within the capacity of %d bytes was found (best: %d, bound: %d); try --effort max", limit, peak, c.Bound())}
 }
 
-// packStream finds a layout for one stream: the portfolio first, and where it stays above the
-// bound, the exact search.
-func (c *Compiled) packStream(search context.Context, s ir.StreamID) (StreamPack, error) {
-	share := &c.shares[s]
-	o := heuristics.Options{Effort: c.options.Effort.tries(), Stop: func() bool { return search.Err() != nil }, Exact: exactBlock, Seed: c.options.Rules.Seed}
+// packShare finds a layout: the portfolio first, and where it stays above the bound, the exact
+// search, which knows lifetimes only.
+func (c *Compiled) packShare(search context.Context, share *share) (StreamPack, error) {
+	o := heuristics.Options{Effort: c.options.Effort.tries(), Stop: func() bool { return search.Err() != nil }, Exact: exactBlock, Seed: c.options.Rules.Seed, Shared: c.terms(share.buffers)}
 	if c.options.Progress != nil {
 		o.Progress = func(try, tries int, best, bound ir.Bytes) { c.options.Progress("pack", try, tries, best, bound) }
 	}
 	if c.ruled() {
-		return c.packUnder(search, s, o)
+		return c.packUnder(search, share, o)
 	}
 	r := heuristics.Pack(share.buffers, c.Problem.L1, o)
-	sp := StreamPack{Stream: s, Buffers: len(share.buffers), Bound: r.Bound, Kind: solver.LivePeak, Packer: r.Packer, Tries: r.Tries, Repeats: repeatsOf(&r)}
+	sp := StreamPack{Stream: share.streams[0], Buffers: len(share.buffers), Bound: r.Bound, Kind: solver.LivePeak, Packer: r.Packer, Tries: r.Tries, Repeats: repeatsOf(&r)}
 	share.layout = r.Layout
-	if r.Layout.Peak > r.Bound {
+	if r.Layout.Peak > r.Bound && o.Shared == nil {
 		share.layout = c.search(search, share.buffers, r.Layout, &sp)
 	}
 	sp.Peak = share.layout.Peak

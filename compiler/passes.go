@@ -77,7 +77,9 @@ func (c *Compiled) runLower(ctx context.Context) error {
 	return nil
 }
 
-func (c *Compiled) lower() { c.Problem, c.mapping = lowerProblem(c.Trace, c.template) }
+func (c *Compiled) lower() {
+	c.Problem, c.mapping = lowerProblem(c.Trace, c.template, c.options.Sharing)
+}
 
 // runVerify is never skipped. What it finds is our mistake, not the user's.
 func (c *Compiled) runVerify(context.Context) error {
@@ -103,6 +105,9 @@ func (c *Compiled) makePlan() {
 	c.Plan.Slots = append(c.Plan.Slots, c.reserveSlots()...)
 	c.Plan.Slots = append(c.Plan.Slots, c.keptSlots()...)
 	c.Plan.Arena = c.Arena()
+	if s := c.options.Sharing; s.On {
+		c.Plan.SharedAge = uint32(1 + s.Age)
+	}
 }
 
 // VerifyEvents executes plan on the recorded events: every steady iteration, and every seam
@@ -139,7 +144,7 @@ func (c *Compiled) runEmit(context.Context) error {
 		{Key: "one-pass", Value: fmt.Sprint(c.options.OnePass)},
 		{Key: "kept", Value: cmp.Or(c.options.Keep, keepAll)},
 		{Key: "unroll", Value: fmt.Sprint(c.Problem.Unroll)},
-		{Key: "streams", Value: "apart"},
+		{Key: "streams", Value: SharingText(c.options.Sharing)},
 		{Key: "effort", Value: string(c.options.Effort)},
 		{Key: "method", Value: strings.Join(method, ", ")},
 		{Key: "proved", Value: fmt.Sprint(c.Arena() == c.Bound())},

@@ -22,17 +22,17 @@ type Proof struct {
 	Seconds float64     `json:"seconds"`
 }
 
-// Prove asks SAT about each stream whose layout is above its bound: it tries to refute the capacities
+// Prove asks SAT about each stream whose layout is above its bound and in which only lifetimes matter: it tries to refute the capacities
 // below the peak, on the largest buffers first, and to find a lower layout. It takes some ten seconds a
 // stream at most, less when ctx ends between two.
 func (c *Compiled) Prove(ctx context.Context) []Proof {
 	var out []Proof
 	for i := range c.Packs {
 		sp := &c.Packs[i]
-		if sp.Peak == sp.Bound || ctx.Err() != nil || c.ruled() { // SAT knows lives and sizes only
+		s := &c.shares[sp.Stream]
+		if sp.Peak == sp.Bound || ctx.Err() != nil || c.ruled() || c.terms(s.buffers) != nil { // SAT knows lives and sizes only
 			continue
 		}
-		s := &c.shares[sp.Stream]
 		began := time.Now()
 		r := solver.Solve(ctx, s.buffers, c.Problem.L1, solver.Options{Incumbent: &s.layout, SAT: true})
 		p := Proof{Stream: sp.Stream, Status: solver.Budget.String(), Peak: sp.Peak, Bound: sp.Bound, Kind: sp.Kind, Seconds: time.Since(began).Seconds()}

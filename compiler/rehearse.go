@@ -163,9 +163,10 @@ func (c *Compiled) chooseLayout(ctx context.Context, w *Workload, r *Rehearsal) 
 	for i := range c.Packs {
 		sp := &c.Packs[i]
 		s := &c.shares[sp.Stream]
-		if r.Plan-r.Live <= r.Live/choiceWorth || !c.hasDynamic(sp.Stream) {
+		if r.Plan-r.Live <= r.Live/choiceWorth || !c.hasDynamic(s.streams) {
 			continue
 		}
+		o.Shared = c.terms(s.buffers)
 		best := s.layout
 		for _, a := range heuristics.Alternatives(s.buffers, c.Problem.L1, sp.Peak, s.layout, c.options.Effort.layouts(), o) {
 			s.layout = a.Layout
@@ -202,8 +203,8 @@ func (e Effort) layouts() int {
 	return 3
 }
 
-func (c *Compiled) hasDynamic(s ir.StreamID) bool {
-	return slices.ContainsFunc(c.Problem.Entries, func(e ir.Entry) bool { return e.Kind == ir.Dynamic && e.Stream == s })
+func (c *Compiled) hasDynamic(streams []ir.StreamID) bool {
+	return slices.ContainsFunc(c.Problem.Entries, func(e ir.Entry) bool { return e.Kind == ir.Dynamic && slices.Contains(streams, e.Stream) })
 }
 
 // recorded is the workload of the recording itself: each steady iteration once.

@@ -116,11 +116,14 @@ func newRepeats(blocks []heuristics.BlockClass, groups []heuristics.GroupClass) 
 }
 
 // Repeats looks for what is regular in each stream's buffers, whether or not the packers needed
-// it. One for each of Packs, in their order.
+// it. One for each of Packs but one in which streams share, in their order.
 func (c *Compiled) Repeats() []*Repeats {
 	var out []*Repeats
 	for i := range c.Packs {
 		sp := &c.Packs[i]
+		if c.terms(c.shares[sp.Stream].buffers) != nil {
+			continue // the packers that make use of repeats know one stream at a time
+		}
 		if sp.Repeats != nil {
 			out = append(out, sp.Repeats)
 			continue

@@ -35,6 +35,8 @@ type Summary struct {
 	PlanPeak         ir.Bytes             `json:"plan_peak_bytes"`
 	Gap              float64              `json:"gap"`
 	StreamsApart     ir.Bytes             `json:"streams_apart_cost_bytes"` // bound minus what it would be if streams shared
+	Sharing          string               `json:"streams_mode"`             // apart, or shared:AGE
+	Shared           *SharedSummary       `json:"shared,omitempty"`         // where streams share
 	OutsidePlan      ir.Bytes             `json:"outside_plan_bytes"`       // resident before recording began: the heap has it
 	Method           string               `json:"method"`
 	Proved           bool                 `json:"proved"` // plan peak equals the bound
@@ -57,6 +59,14 @@ type Summary struct {
 	Rules            *RuleReport          `json:"rules,omitempty"` // those that the plan obeys
 }
 
+// SharedSummary is what sharing between streams gives and costs.
+type SharedSummary struct {
+	Apart ir.Bytes `json:"apart_bound_bytes"` // no plan that keeps the streams apart is below
+	Waits
+	Program string       `json:"program_waits,omitempty"` // what is known of the program's own waits
+	Curve   []CurvePoint `json:"curve,omitempty"`         // where it was asked for
+}
+
 // PassSummary is one pass and its wall time.
 type PassSummary struct {
 	Name    string  `json:"name"`
@@ -73,7 +83,7 @@ func (c *Compiled) Summary(planFile int, read, encoded float64) *Summary {
 		PrologueRequests: int(c.Problem.L0), StepRequests: int(c.Problem.L1-c.Problem.L0) / max(c.Problem.Unroll, 1), Unroll: c.Problem.Unroll,
 		LivePeak: peak, Bound: c.Bound(), BoundKind: "live peak", PlanPeak: c.Arena(),
 		Proved: c.Arena() == c.Bound(), Method: c.Plan.Get("method"), Allocator: c.Trace.Allocator, PlanFile: planFile,
-		VerifiedBuffers: c.Verified.Buffers, VerifiedRequests: c.Verified.Replayed, Notes: c.Notes, Rehearsal: c.Rehearsal, Room: c.Reserved, Obeyed: c.Obeyed, Rules: ReportRules(&c.options.Rules),
+		VerifiedBuffers: c.Verified.Buffers, VerifiedRequests: c.Verified.Replayed, Notes: c.Notes, Rehearsal: c.Rehearsal, Room: c.Reserved, Obeyed: c.Obeyed, Rules: ReportRules(&c.options.Rules), Sharing: SharingText(c.options.Sharing),
 	}
 	for _, p := range c.Packs {
 		if p.Repeats != nil {
@@ -90,6 +100,12 @@ func (c *Compiled) Summary(planFile int, read, encoded float64) *Summary {
 		}
 		together, _ := c.Problem.LivePeak()
 		s.StreamsApart = s.Bound - together
+	}
+	if c.options.Sharing.On {
+		s.Shared = &SharedSummary{Waits: waitsOf(c.Problem, c.Layout), Program: c.programWaits(), Curve: c.Curve}
+		for _, peak := range c.Problem.StreamPeaks() {
+			s.Shared.Apart += peak
+		}
 	}
 	if s.Bound > 0 {
 		s.Gap = float64(s.PlanPeak)/float64(s.Bound) - 1

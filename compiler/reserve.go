@@ -10,7 +10,8 @@ import (
 )
 
 // Reserved room. A rule may ask for arena space that no planned request uses, so that dynamic requests
-// find room there that fits nowhere else. It lies at the end of each stream's part:
+// find room there that fits nowhere else. It lies at the end of each stream's part, or of the arena where
+// streams share:
 //
 //	arena  | stream 0: planned | reserve | stream 1: planned | reserve |
 //
@@ -46,9 +47,9 @@ func (r *Reserved) String() string {
 	return fmt.Sprintf("%s for dynamic requests: costs nothing in rehearsal", Size(r.Bytes))
 }
 
-// reserves is the room that the rules ask for, by stream.
+// reserves is the room that the rules ask for, by share.
 func (c *Compiled) reserves() []ir.Bytes {
-	out := make([]ir.Bytes, len(c.Problem.Streams))
+	out := make([]ir.Bytes, len(c.shares))
 	rule := c.options.Rules.Reserve
 	if !rule.On() || c.template == nil {
 		return out
@@ -67,15 +68,19 @@ func (c *Compiled) reserves() []ir.Bytes {
 	return out
 }
 
-// dynamicPeaks is the most dynamic bytes alive at once, by stream and iteration of the template.
+// dynamicPeaks is the most dynamic bytes alive at once, by share and iteration of the template.
 func (c *Compiled) dynamicPeaks() [][]ir.Bytes {
 	type edge struct {
 		tick ir.Tick
 		size ir.Bytes
 	}
 	windows := len(c.template.Windows)
-	out := make([][]ir.Bytes, len(c.Problem.Streams))
+	out := make([][]ir.Bytes, len(c.shares))
+	shareOf := make([]int, len(c.Problem.Streams))
 	for s := range out {
+		for _, id := range c.shares[s].streams {
+			shareOf[id] = s
+		}
 		out[s] = make([]ir.Bytes, windows)
 	}
 	loop := c.Problem.Entries[c.Problem.L0:]
@@ -86,7 +91,8 @@ func (c *Compiled) dynamicPeaks() [][]ir.Bytes {
 				continue
 			}
 			q := &c.Trace.Requests[r]
-			edges[q.Stream] = append(edges[q.Stream], edge{q.Alloc, q.Rounded()}, edge{q.Free, -q.Rounded()})
+			s := shareOf[q.Stream]
+			edges[s] = append(edges[s], edge{q.Alloc, q.Rounded()}, edge{q.Free, -q.Rounded()})
 		}
 		for s, e := range edges {
 			slices.SortFunc(e, func(a, b edge) int { return cmp.Or(cmp.Compare(a.tick, b.tick), cmp.Compare(a.size, b.size)) })
@@ -109,7 +115,7 @@ func (c *Compiled) reserveSlots() []ir.Slot {
 		}
 		piece := max((room/reservePieces+ir.Align-1)/ir.Align*ir.Align, ir.Align)
 		for at := ir.Bytes(c.Streams[s].End) - room; at < ir.Bytes(c.Streams[s].End); at += piece {
-			out = append(out, ir.Slot{Lo: int64(at), Hi: int64(min(piece, ir.Bytes(c.Streams[s].End)-at)), Stream: ir.StreamID(s), Flags: ir.SlotPlanned})
+			out = append(out, ir.Slot{Lo: int64(at), Hi: int64(min(piece, ir.Bytes(c.Streams[s].End)-at)), Stream: c.shares[s].streams[0], Flags: ir.SlotPlanned})
 		}
 	}
 	return out

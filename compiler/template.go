@@ -40,9 +40,10 @@ type TemplateEntry struct {
 	// a later iteration. ir.MaxLife: never freed.
 	Life         uint32
 	Stream       ir.StreamID
-	NfMin, NfMax uint8 // frees since the request before, clamped to 3
-	Firm         bool  // Life was the same in every window that shows it
-	Optional     bool  // some window lacks it
+	NfMin, NfMax uint8  // frees since the request before, clamped to 3
+	Firm         bool   // Life was the same in every window that shows it
+	Optional     bool   // some window lacks it
+	Lag          uint16 // the longest that marked streams held on to it after its free, in requests
 	Kind         ir.Kind
 }
 

@@ -97,9 +97,8 @@ type kept struct {
 
 // dueFree is the free of an instance at a clock of the iteration under way, in entries.
 type dueFree struct {
-	clock  int
-	id     uint32
-	stream ir.StreamID
+	clock int
+	id, r uint32 // r: the request it is an instance of
 }
 
 func (b *workloadBuilder) alloc(r uint32) {
@@ -122,19 +121,21 @@ func (b *workloadBuilder) entry(r uint32) uint32 {
 func (b *workloadBuilder) free(r uint32) {
 	if id := b.idOf[r]; id != noID {
 		b.idOf[r] = noID
-		b.freeID(id, b.t.Requests[r].Stream)
+		b.freeID(id, r)
 	}
 }
 
-func (b *workloadBuilder) freeID(id uint32, stream ir.StreamID) {
-	b.w.Events = append(b.w.Events, ir.Event{Kind: ir.EvFree, ID: id, Entry: ir.NoEntry, Stream: stream})
+// freeID frees instance id of request r.
+func (b *workloadBuilder) freeID(id, r uint32) {
+	q := &b.t.Requests[r]
+	b.w.Events = append(b.w.Events, ir.Event{Kind: ir.EvFree, ID: id, Entry: ir.NoEntry, Stream: q.Stream, Lag: b.t.Lag(r)})
 }
 
 // freeDue frees what is due at or before clock.
 func (b *workloadBuilder) freeDue(clock int) {
 	n := 0
 	for ; n < len(b.due) && b.due[n].clock <= clock; n++ {
-		b.freeID(b.due[n].id, b.due[n].stream)
+		b.freeID(b.due[n].id, b.due[n].r)
 	}
 	b.due = b.due[n:]
 }
@@ -256,12 +257,12 @@ func (b *workloadBuilder) release(left []kept, open []uint32) {
 		k := key{q.Rounded(), q.Stream}
 		if clock, ok := b.c.usualDeath(r); ok {
 			clock -= (b.pass - x.pass) * len(b.c.mapping.tmpl.Entries)
-			b.due = append(b.due, dueFree{max(clock, 0), id, q.Stream})
+			b.due = append(b.due, dueFree{max(clock, 0), id, r})
 		} else if list := same[k]; len(list) > 0 {
 			same[k] = list[1:]
 			b.idOf[list[0]] = id
 		} else if q.Free != ir.Never || b.c.diesSomewhere(r) {
-			b.freeID(id, q.Stream)
+			b.freeID(id, r)
 		}
 	}
 	slices.SortStableFunc(b.due, func(x, y dueFree) int { return cmp.Compare(x.clock, y.clock) })
@@ -289,41 +290,4 @@ func (c *Compiled) diesSomewhere(r uint32) bool {
 		}
 	}
 	return false
-}
-
-// VerifyWorkload executes the plan's addresses on the events themselves: every request that has a
-// planned entry is placed at that entry's address for as long as it really lives, and no two may
-// meet. It knows nothing of buffers, carried pieces or twins: it would find a lowering that is wrong
-// although its layout is right. It returns the number of placed requests and what collided.
-func VerifyWorkload(w *Workload, p *ir.Plan) (placed int, violations []ir.Violation) {
-	items := make([]ir.Placed, 0, w.Requests)
-	index := make([]int, w.Requests)
-	for i := range index {
-		index[i] = -1
-	}
-	for k := range w.Events {
-		ev := &w.Events[k]
-		switch {
-		case ev.Kind == ir.EvAlloc && ev.Entry != ir.NoEntry:
-			s := &p.Slots[p.Entries[ev.Entry].Slot]
-			if s.Flags&ir.SlotPlanned == 0 {
-				break
-			}
-			if ir.RoundUp(ev.Size) > ir.Bytes(s.Hi) {
-				violations = append(violations, ir.Violation{Rule: "V6", A: ir.BufferID(ev.ID), B: ir.NoBuffer,
-					Msg: fmt.Sprintf("event %d asks for %d bytes, its planned entry %d has %d", k, ev.Size, ev.Entry, s.Hi), Asked: ir.NoRule})
-				break
-			}
-			index[ev.ID] = len(items)
-			items = append(items, ir.Placed{ID: ev.ID, Start: ir.Tick(k), End: ir.Never, From: ir.Offset(s.Lo), To: ir.Offset(s.Lo + s.Hi)})
-		case ev.Kind == ir.EvFree && index[ev.ID] >= 0:
-			items[index[ev.ID]].End = ir.Tick(k)
-		}
-	}
-	for _, c := range ir.VerifyPlaced(items, 20) {
-		violations = append(violations, ir.Violation{Rule: "V6", A: ir.BufferID(c[0].ID), B: ir.BufferID(c[1].ID),
-			Msg: fmt.Sprintf("replayed requests %d at [%d, %d) and %d at [%d, %d) are both alive at event %d",
-				c[0].ID, c[0].From, c[0].To, c[1].ID, c[1].From, c[1].To, c[1].Start), Asked: ir.NoRule})
-	}
-	return len(items), violations
 }

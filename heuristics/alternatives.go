@@ -18,8 +18,19 @@ type Alternative struct {
 // as many packers are tried as layouts are wanted. It is safe for concurrent use, and a function of
 // its arguments unless o.Stop says to stop.
 func Alternatives(buffers []ir.Buffer, horizon ir.Tick, peak ir.Bytes, known ir.Layout, most int, o Options) []Alternative {
-	r := newRace(newInstance(buffers, horizon), o)
-	tries := r.table(true)
+	var r *race
+	var tries []try
+	if o.Shared != nil {
+		if own := o.Shared.alone(buffers, horizon); own != nil {
+			o.Shared = nil
+			return Alternatives(own, horizon, peak, known, most, o)
+		}
+		r = newRace(newShared(buffers, horizon, *o.Shared), o)
+		tries = r.sharedTries(EffortFast)
+	} else {
+		r = newRace(newInstance(buffers, horizon), o)
+		tries = r.table(true)
+	}
 	tries = tries[:min(len(tries), 4*most)]
 	w := newBench(r.in)
 	var out []Alternative

@@ -35,6 +35,9 @@ type Options struct {
 	Lower func(buffers []ir.Buffer, best ir.Layout, bound ir.Bytes) (ir.Layout, ir.Bytes)
 	// Seed makes other draws than the usual ones, which are those of 0.
 	Seed uint64
+	// Shared, if not nil: buffers of different streams may share addresses on these terms. Else
+	// streams and lags mean nothing here.
+	Shared *Shared
 	// Workers is the number of goroutines; 0: one for each processor. It does not change
 	// the result.
 	Workers int
@@ -78,6 +81,9 @@ type PackerPeak struct {
 // The buffers must pass ir.Check: sizes are not negative and their sum fits an int64.
 // Ticks may be anything. It is safe for concurrent use.
 func Pack(buffers []ir.Buffer, horizon ir.Tick, o Options) Result {
+	if o.Shared != nil {
+		return packShared(buffers, horizon, o)
+	}
 	in := newInstance(buffers, horizon)
 	r := newRace(in, o)
 	r.run(r.listed(EffortFast), in.bound)

@@ -39,10 +39,10 @@ const noRoom = 255 // class of a list that never had a span
 
 type node struct{ own, sub list }
 
-// index is the tree. It belongs to one goroutine.
+// index is the tree, or several over the same addresses (shared.go). It belongs to one goroutine.
 type index struct {
-	leaves int32 // a power of two
-	nodes  []node
+	leaves int32  // a power of two
+	nodes  []node // of each tree 2 × leaves
 	pool   []span
 	free   [32][]uint32 // places in pool that a list grew out of, by class
 
@@ -59,14 +59,14 @@ type cursor struct {
 	at, end uint32
 }
 
-// reset empties the index and sizes it for n sections.
-func (x *index) reset(n int) {
+// reset empties the index and sizes it for n sections and so many trees.
+func (x *index) reset(n, trees int) {
 	x.leaves = 1
 	if n > 1 {
 		x.leaves = 1 << bits.Len(uint(n-1))
 	}
-	if len(x.nodes) != int(2*x.leaves) {
-		x.nodes = make([]node, 2*x.leaves)
+	if len(x.nodes) != trees*int(2*x.leaves) {
+		x.nodes = make([]node, trees*int(2*x.leaves))
 	}
 	for i := range x.nodes {
 		x.nodes[i] = node{list{class: noRoom}, list{class: noRoom}}
@@ -80,22 +80,35 @@ func (x *index) reset(n int) {
 
 // locate finds the nodes of p, which must not be empty.
 func (x *index) locate(p piece) {
-	x.above, x.covered = x.above[:0], x.covered[:0]
-	x.descend(1, 0, x.leaves, p)
+	x.nowhere()
+	x.descend(0, 1, 0, x.leaves, p)
 }
 
-func (x *index) descend(v, lo, hi int32, p piece) {
+// nowhere forgets the nodes located last.
+func (x *index) nowhere() { x.above, x.covered = x.above[:0], x.covered[:0] }
+
+// also adds the nodes of f in a tree to those that are located.
+func (x *index) also(tree int32, f form) {
+	for _, p := range f {
+		if !p.empty() {
+			x.descend(2*x.leaves*tree, 1, 0, x.leaves, p)
+		}
+	}
+}
+
+// descend takes the nodes of p from v down, in the tree whose nodes begin at base.
+func (x *index) descend(base, v, lo, hi int32, p piece) {
 	if p.s <= lo && hi <= p.e || p.hs <= lo && hi <= p.he {
-		x.covered = append(x.covered, v)
+		x.covered = append(x.covered, base+v)
 		return
 	}
-	x.above = append(x.above, v)
+	x.above = append(x.above, base+v)
 	mid := (lo + hi) / 2
 	if p.s < mid && lo < p.e || p.hs < mid && lo < p.he {
-		x.descend(2*v, lo, mid, p)
+		x.descend(base, 2*v, lo, mid, p)
 	}
 	if p.s < hi && mid < p.e || p.hs < hi && mid < p.he {
-		x.descend(2*v+1, mid, hi, p)
+		x.descend(base, 2*v+1, mid, hi, p)
 	}
 }
 

@@ -72,7 +72,7 @@ func TestFits(t *testing.T) {
 		in := newInstance(p.buffers, p.horizon)
 		order := in.ids(rapid.SampledFrom([]key{bySize, byStart, byLife, byCrest}).Draw(t, "order"))
 		var x index
-		x.reset(len(in.load))
+		x.reset(len(in.load), 1)
 		var placed []int32
 		offsets := make([]int64, len(p.buffers))
 		for _, id := range order {

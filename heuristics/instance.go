@@ -40,7 +40,8 @@ type instance struct {
 	exact   func([]ir.Buffer, ir.Layout) ir.Layout // Options.Exact
 	seed    uint64                                 // Options.Seed
 	folded  fold
-	under   *under // where rules ask for more than lives and sizes say; else nil
+	under   *under  // where rules ask for more than lives and sizes say; else nil
+	shared  *shared // where streams share; else nil
 }
 
 // piece is the time of a buffer in sections: two half-open ranges, [s, e) for the main
@@ -61,6 +62,11 @@ func (p *piece) empty() bool { return p.s == p.e && p.hs == p.he }
 // Two buffers meet in time iff they meet in a section, and the load of a section is the
 // sum of the sizes in it.
 func newInstance(buffers []ir.Buffer, horizon ir.Tick) *instance {
+	return newTimed(buffers, horizon, newClock(buffers))
+}
+
+// newTimed is newInstance with a clock that has at least the edges of the buffers.
+func newTimed(buffers []ir.Buffer, horizon ir.Tick, c *clock) *instance {
 	if len(buffers) > math.MaxInt32/4 {
 		panic(fmt.Sprintf("BUG: heuristics: %d buffers, more than %d", len(buffers), math.MaxInt32/4))
 	}
@@ -74,7 +80,6 @@ func newInstance(buffers []ir.Buffer, horizon ir.Tick) *instance {
 		sum += size
 		largest = max(largest, size)
 	}
-	c := newClock(buffers)
 	in.clock = c
 	in.span = max(horizon, c.last)
 	in.load = make([]ir.Bytes, c.sections+1)

@@ -143,7 +143,7 @@ const asking = 512
 // start empties the place of work.
 func (w *bench) start() {
 	w.peak = 0
-	w.index.reset(len(w.in.load))
+	w.index.reset(len(w.in.load), w.in.trees())
 	for i := range w.offsets {
 		w.offsets[i] = ir.NoOffset
 	}
@@ -186,7 +186,7 @@ func (w *bench) fill(order []int32, choose func(id int32) fit) bool {
 			w.peak = max(w.peak, size)
 			continue
 		}
-		w.index.locate(p)
+		w.locate(id)
 		at := w.index.find(size, ceil, choose(id))
 		if at < 0 {
 			return false
@@ -201,6 +201,11 @@ func (w *bench) fill(order []int32, choose func(id int32) fit) bool {
 // takeAt marks the place of the buffer that was located last: all of it, or part by part
 // where it is a box.
 func (w *bench) takeAt(id int32, at int64) {
+	if w.in.shared != nil {
+		w.locateTaken(id)
+		w.index.take(at, at+int64(w.in.buffers[id].Size))
+		return
+	}
 	if w.in.parts == nil || w.in.parts[id] == nil {
 		w.index.take(at, at+int64(w.in.buffers[id].Size))
 		return

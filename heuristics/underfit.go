@@ -95,7 +95,7 @@ func (y *yard) packOrdinary(slabs int, units []unit, align int64, bound ir.Bytes
 		o.Capacity = max(o.Capacity-ir.Bytes(top), 1)
 	}
 	r := Pack(buffers, y.horizon, o)
-	if o.Lower != nil && r.Layout.Peak > r.Bound {
+	if o.Lower != nil && o.Shared == nil && r.Layout.Peak > r.Bound {
 		r.Layout, r.Bound = o.Lower(buffers, r.Layout, r.Bound)
 	}
 	for k, u := range outside {
@@ -115,6 +115,9 @@ func (y *yard) packOrdinary(slabs int, units []unit, align int64, bound ir.Bytes
 // race packs units by the packers that place through the index, and by drawn ones.
 func (y *yard) race(units []unit, bound ir.Bytes, o Options) (Result, bool) {
 	in := newInstance(y.buffers, y.horizon)
+	if o.Shared != nil {
+		in = newShared(y.buffers, y.horizon, *o.Shared)
+	}
 	in.bound = bound
 	u := &under{units: units, unitOf: make([]int32, len(y.buffers)), pieces: y.pieces, lists: int(y.newLists().n)}
 	for k := range units {
@@ -293,14 +296,13 @@ func (w *bench) findUnit(x *unit, hi int64, f fit) int64 {
 // lineUp opens the lists that a part must avoid; false if it meets nothing.
 func (w *bench) lineUp(p *unitPart) bool {
 	x := &w.index
-	q := w.in.pieces[p.ids[0]]
 	if p.hi == p.lo {
 		return false
 	}
-	if q.empty() {
+	if w.in.pieces[p.ids[0]].empty() {
 		x.walk = x.walk[:0]
 	} else {
-		x.locate(q)
+		w.locate(p.ids[0])
 		x.open()
 	}
 	for _, r := range p.rivals {
@@ -353,8 +355,8 @@ func (w *bench) takeUnit(x *unit, at int64) {
 	for k := range x.parts {
 		p := &x.parts[k]
 		to := at + p.lo
-		if q := w.in.pieces[p.ids[0]]; p.hi > p.lo && !q.empty() {
-			w.index.locate(q)
+		if p.hi > p.lo && !w.in.pieces[p.ids[0]].empty() {
+			w.locateTaken(p.ids[0])
 			w.index.take(to, at+p.hi)
 		}
 		if p.hi > p.lo {

@@ -127,7 +127,7 @@ func (u *unit) append(id int32, at, size int64, y *yard, lists *apartLists) {
 	if n := len(u.parts); n > 0 {
 		last := &u.parts[n-1]
 		o := &y.buffers[last.ids[0]]
-		alike := b.Start == o.Start && b.End == o.End && b.HeadStart == o.HeadStart && b.HeadEnd == o.HeadEnd && b.Stream == o.Stream && b.Marked == o.Marked
+		alike := b.Start == o.Start && b.End == o.End && b.HeadStart == o.HeadStart && b.HeadEnd == o.HeadEnd && b.Stream == o.Stream && b.Lag == o.Lag
 		if last.hi == at && alike && len(lists.of[id])+len(lists.of[last.ids[0]]) == 0 {
 			last.ids, last.sizes, last.hi = append(last.ids, id), append(last.sizes, size), at+size
 			return

@@ -88,8 +88,8 @@ func (p *Problem) Check() error {
 	if err := p.checkEntries(); err != nil {
 		return err
 	}
-	if s := p.Sharing; s.Age < 0 || s.Age > MaxAge || !s.On && (s.Age > 0 || slices.ContainsFunc(p.Buffers, func(b Buffer) bool { return b.Marked })) {
-		return broken("P10", "streams share: %t, age %d, or a marked buffer where they do not", s.On, s.Age)
+	if s := p.Sharing; s.Age < 0 || s.Age > MaxAge || !s.On && (s.Age > 0 || slices.ContainsFunc(p.Buffers, func(b Buffer) bool { return b.Lag > 0 })) {
+		return broken("P10", "streams share: %t, age %d, or a buffer with a lag where they do not", s.On, s.Age)
 	}
 	last := uint32(0)
 	for i, m := range p.Marks {

@@ -56,14 +56,14 @@
 //	P7  every buffer is named by one entry at its Start, and by one at its HeadStart where that is before L0
 //	P8  an entry that is not planned is dynamic and has MinSize <= MaxSize
 //	P9  marks are ordered by entry, in [0, L1]
-//	P10 AGE is in [0, MaxAge]; where streams share nothing it is 0 and no buffer is marked
+//	P10 AGE is in [0, MaxAge]; where streams share nothing it is 0 and no buffer has a lag
 //	C1  the buffers of a constraint exist, and none is there twice; there is at least one
 //	C2  sizes, ticks and windows of constraints are in range; pins at an address and alignments are multiples of Align
 //	V1  every buffer has a place: 0 <= offset, a multiple of Align
 //	V2  no two buffers alive at one tick share an address
 //	V3  no two buffers of different streams share an address at any time; where streams share, an
-//	    address passes to another stream, or from a marked buffer to any, AGE ticks after it is let
-//	    go of or later, across the border of the loop, too (sharing.go)
+//	    address passes to another stream AGE ticks after it is let go of or later, and to the same
+//	    stream after the lesser of AGE and the buffer's lag; across the border of the loop, too (sharing.go)
 //	V4  Peak is the highest end of a buffer
 //	V5  Peak is within the capacity of the rules
 //	R1  pinned buffers are at their address, or inside their window

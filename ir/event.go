@@ -25,6 +25,6 @@ type Event struct {
 	Name   NameID // EvMark of a phase
 	Kind   EventKind
 	Mark   MarkKind
-	_      [2]byte
+	Lag    uint16 // EvFree: requests until, in the recording, the streams that were marked had let go; 0: none was
 	Pool   uint32 // EvAlloc: the private pool, 0 = the default one
 }

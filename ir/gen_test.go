@@ -45,7 +45,7 @@ func drawProblem(t *rapid.T) *ir.Problem {
 	if rapid.Bool().Draw(t, "shared") {
 		p.Sharing = ir.Sharing{On: true, Age: ir.Tick(rapid.IntRange(0, 30).Draw(t, "age"))}
 		for i := range p.Buffers {
-			p.Buffers[i].Marked = rapid.IntRange(0, 3).Draw(t, "marked") == 0
+			p.Buffers[i].Lag = uint16(max(rapid.IntRange(-30, 20).Draw(t, "lag"), 0))
 		}
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "marks") {

@@ -51,8 +51,8 @@ type Buffer struct {
 	HeadStart, HeadEnd Tick
 	Stream             StreamID
 	Kind               Kind
-	Marked             bool // another stream may still use it when it ends: any reuse is as if by another stream (sharing.go)
-	_                  [2]byte
+	_                  byte
+	Lag                uint16 // plan ticks from End until, in the recording, the streams that were marked (record_stream) had let go; 0: none was (sharing.go)
 }
 
 // HasHead reports whether b occupies a second piece of time before its main one.

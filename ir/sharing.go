@@ -16,9 +16,11 @@ import (
 //	stream 0   | a a a a |                           at least AGE ticks from the end of a
 //	stream 1             |< ---- AGE ---- >| b b b   to the start of b, at one address
 //
-// A buffer that was under record_stream is *marked*: a second stream may still use it when it
-// ends, so whoever follows it does so as on another stream, and so does its own stream. Its own next
-// instance, an iteration later, is exempt: it has no other address.
+// A buffer that was under record_stream may still be in use by a second stream when it ends, so its own
+// stream must wait, too. Until when, the recording shows: there the memory came back only when the marked
+// streams were done. So its *lag* is the ticks from its end to that moment, and AGE or the lag, whichever is less,
+// lies between its end and a reuse on its own stream. Its own next instance, an iteration later, is exempt: it
+// has no other address.
 //
 // The loop is a circle: what ends near its end and what begins near its start are a few
 // ticks apart, in the next iteration. The last tick before the loop is followed by the first of
@@ -33,9 +35,20 @@ type Sharing struct {
 // MaxAge is the largest AGE: the plan file keeps 1 + AGE in 32 bits.
 const MaxAge Tick = 1<<32 - 2
 
-// Waits reports whether a buffer that takes an address from b must wait for another stream than its
-// own: stream is that of the taker.
-func (b *Buffer) Waits(stream StreamID) bool { return b.Marked || b.Stream != stream }
+// MaxLag is the largest lag that is told from longer ones.
+const MaxLag = 1<<16 - 1
+
+// Waits reports whether a buffer of that stream that takes an address from b must wait for another stream than
+// its own.
+func (b *Buffer) Waits(stream StreamID) bool { return b.Lag > 0 || b.Stream != stream }
+
+// Distance is how many ticks at least must lie between the end of b and a reuse by a stream.
+func (b *Buffer) Distance(stream StreamID, age Tick) Tick {
+	if b.Stream == stream && b.Lag < MaxLag {
+		return min(Tick(b.Lag), age)
+	}
+	return age
+}
 
 // Handover is an address that passes from one buffer to the next, of which the latter must wait
 // for an event of another stream.

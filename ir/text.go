@@ -57,8 +57,8 @@ func (p *Problem) WriteText(w io.Writer, l *Layout) error {
 	for i := range p.Buffers {
 		u := &p.Buffers[i]
 		fmt.Fprintf(b, "buffer %d [%d,%d) head=[%d,%d) size=%d stream=%d kind=%v", i, u.Start, u.End, u.HeadStart, u.HeadEnd, u.Size, u.Stream, u.Kind)
-		if u.Marked {
-			fmt.Fprint(b, " marked=true")
+		if u.Lag > 0 {
+			fmt.Fprintf(b, " lag=%d", u.Lag)
 		}
 		if l != nil {
 			fmt.Fprintf(b, " offset=%d", l.Offsets[i])

@@ -314,7 +314,10 @@ func (p *textParser) problem(verb string) {
 		a, b := f.interval(f.word())
 		c, d := f.interval(f.str("head"))
 		q.Buffers = append(q.Buffers, Buffer{Size: f.bytes("size"), Start: Tick(a), End: Tick(b), HeadStart: Tick(c), HeadEnd: Tick(d),
-			Stream: StreamID(f.int("stream", 0, max32)), Kind: f.kind("kind"), Marked: f.has("marked") && f.bool("marked")})
+			Stream: StreamID(f.int("stream", 0, max32)), Kind: f.kind("kind")})
+		if f.has("lag") {
+			q.Buffers[len(q.Buffers)-1].Lag = uint16(f.int("lag", 1, MaxLag))
+		}
 		if p.out.Layout != nil {
 			p.out.Layout.Offsets = append(p.out.Layout.Offsets, Offset(f.int("offset", -1, max63)))
 		}

@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"slices"
+	"sort"
 )
 
 // Request is one allocation with its free, as the recorded allocator saw it.
@@ -59,6 +61,7 @@ type Trace struct {
 	// free has a tick of its own, except that FreeRequested == Free where the recorder
 	// freed at once.
 	Requests []Request
+	Lags     []uint16 // by request, in what Asked returns; else nil. Not part of the text form
 	Marks    []Mark   // ordered by Tick, then as written
 	Names    []string // Names[0] == ""
 	Streams  []uint64 // raw handle of each stream, by first appearance
@@ -132,6 +135,32 @@ func (t *Trace) Name(id NameID) string { return t.Names[id] }
 
 // Rounded returns the size of r as the planner sees it: a multiple of Align.
 func (r *Request) Rounded() Bytes { return RoundUp(r.Size) }
+
+// Asked returns t as the program saw it: every free is where it was asked for, and Lags say for how many
+// requests the recorder then deferred it, because a marked stream (record_stream) might still use the memory.
+func (t *Trace) Asked() *Trace {
+	out := *t
+	out.Requests = slices.Clone(t.Requests)
+	out.Lags = make([]uint16, len(t.Requests))
+	made := func(before Tick) int { // requests
+		return sort.Search(len(t.Requests), func(i int) bool { return t.Requests[i].Alloc >= before })
+	}
+	for i := range out.Requests {
+		if r := &out.Requests[i]; r.Free != r.FreeRequested {
+			out.Lags[i] = uint16(min(max(made(r.Free)-made(r.FreeRequested), 1), MaxLag))
+			r.Free = r.FreeRequested
+		}
+	}
+	return &out
+}
+
+// Lag is the lag of request i, 0 where t is not what Asked returned.
+func (t *Trace) Lag(i uint32) uint16 {
+	if t.Lags == nil {
+		return 0
+	}
+	return t.Lags[i]
+}
 
 // LivePeak is the largest sum of rounded sizes alive at one tick: no layout of these
 // requests can be smaller. It returns the peak in bytes and the first tick that has it.

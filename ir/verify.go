@@ -97,13 +97,14 @@ func Verify(p *Problem, r *Rules, l *Layout) []Violation {
 // verifyAges checks V3 where streams share.
 func verifyAges(p *Problem, l *Layout) (out []Violation) {
 	for _, h := range p.Handovers(l) {
-		if h.Age >= p.Sharing.Age {
+		a, b := &p.Buffers[h.From], &p.Buffers[h.To]
+		least := a.Distance(b.Stream, p.Sharing.Age)
+		if h.Age >= least {
 			continue
 		}
-		a, b := &p.Buffers[h.From], &p.Buffers[h.To]
 		out = append(out, Violation{"V3", h.From, h.To, fmt.Sprintf(
-			"buffer %d of stream %d (marked: %t) at %d ends at %d, and %d ticks later buffer %d of stream %d at %d begins: fewer than %d",
-			h.From, a.Stream, a.Marked, l.Offsets[h.From], h.End, h.Age, h.To, b.Stream, l.Offsets[h.To], p.Sharing.Age), NoRule})
+			"buffer %d of stream %d at %d ends at %d, and %d ticks later buffer %d of stream %d at %d begins: fewer than %d",
+			h.From, a.Stream, l.Offsets[h.From], h.End, h.Age, h.To, b.Stream, l.Offsets[h.To], least), NoRule})
 		if len(out) == maxViolations {
 			break
 		}

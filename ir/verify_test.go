@@ -56,12 +56,13 @@ func instances(p *ir.Problem, b *ir.Buffer) (lives [][2]ir.Tick) {
 
 // tooYoung reports whether an instance of b begins less than AGE ticks after one of a that it must wait for.
 func tooYoung(p *ir.Problem, a, b *ir.Buffer) bool {
-	if a.Stream == b.Stream && !a.Marked {
-		return false
+	age := p.Sharing.Age
+	if a.Stream == b.Stream {
+		age = min(age, ir.Tick(a.Lag))
 	}
 	for _, x := range instances(p, a) {
 		for _, y := range instances(p, b) {
-			if x[1] <= y[0] && y[0] < x[1]+p.Sharing.Age {
+			if x[1] <= y[0] && y[0] < x[1]+age {
 				return true
 			}
 		}

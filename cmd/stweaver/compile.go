@@ -16,7 +16,7 @@ import (
 
 type compileFlags struct {
 	out, effort, capacity, headroom, streams, steps, dump, reserve string
-	onePass, explain, prove                                        bool
+	onePass, explain, prove, curve                                 bool
 	rules                                                          []string
 }
 
@@ -39,7 +39,8 @@ written like any other, and the exit code is 130. A second one ends the command.
 	c.Flags().StringVar(&f.effort, "effort", "default", "how hard to pack: fast, default or max")
 	c.Flags().StringVar(&f.capacity, "capacity", "", "most memory the plan may take, e.g. 80GiB: fail (exit 5) if it does not fit")
 	c.Flags().StringVar(&f.headroom, "headroom", "", "of the capacity, what stays free for communication, workspaces and the context: the runtime never takes it")
-	c.Flags().StringVar(&f.streams, "streams", "apart", "apart: requests of different streams never share memory")
+	c.Flags().StringVar(&f.streams, "streams", "apart", "apart: requests of different streams never share memory; shared[`:AGE`]: they may, AGE requests after the free (default 500)")
+	c.Flags().BoolVar(&f.curve, "curve", false, "with --streams shared: print what other AGEs cost and give; packs as often, and the plan gets the best layout that its AGE allows")
 	c.Flags().StringVar(&f.steps, "steps", "", "plan from iterations `A:B` of the profile, counted from 0, B excluded")
 	c.Flags().BoolVar(&f.onePass, "one-pass", false, "do not look for iterations: plan the recording as it is, once through")
 	c.Flags().StringVar(&f.reserve, "reserve", "", "arena room for dynamic requests: `QUANTILE` of the iterations' peaks, e.g. 50%, or 50%,headroom=1.1,cap=8GiB; usually costs more than it gives, the report says")
@@ -57,13 +58,16 @@ func (f *compileFlags) options() (compiler.Options, error) {
 	if f.dump != "" && !slices.Contains(compiler.PassNames(), f.dump) {
 		return o, usagef("--dump %s: one of %s", f.dump, strings.Join(compiler.PassNames(), ", "))
 	}
-	if f.streams != "apart" {
-		return o, usagef("--streams %s: only apart is supported: sharing memory between streams needs a runtime that orders them", f.streams)
+	var err error
+	if o.Sharing, err = parseSharing(f.streams); err != nil {
+		return o, usagef("--streams %s: %v", f.streams, err)
+	}
+	if o.Curve = f.curve; f.curve && !o.Sharing.On {
+		return o, usagef("--curve: it is about streams that share; add --streams shared")
 	}
 	if f.onePass && f.steps != "" {
 		return o, usagef("--one-pass and --steps exclude each other")
 	}
-	var err error
 	o.From, o.To, err = parseRange("--steps", f.steps)
 	return o, err
 }
@@ -199,6 +203,16 @@ func (a *app) printSummary(s *compiler.Summary) error {
 	if s.StreamsApart > 0 {
 		w.row("streams", fmt.Sprintf("%d kept apart: costs %s", s.Streams, compiler.Size(s.StreamsApart)))
 	}
+	if x := s.Shared; x != nil {
+		w.row("streams", fmt.Sprintf("%d, %s: apart they need at least %s", s.Streams, s.Sharing, compiler.Size(x.Apart)))
+		w.row("waits", x.Waits.String())
+		for _, p := range x.Curve {
+			w.row(fmt.Sprintf("  AGE %d", p.Age), fmt.Sprintf("plan peak %s; waits: %s", compiler.Size(p.Peak), p.Waits))
+		}
+		if x.Program != "" {
+			w.row("", x.Program)
+		}
+	}
 	if s.OutsidePlan > 0 {
 		w.row("outside", bytesText(s.OutsidePlan)+" were resident before recording began; the heap serves them")
 	}
@@ -263,6 +277,22 @@ func parseRange(flag, s string) (from, to int, err error) {
 		return 0, 0, usagef("%s %s: want A:B with 0 <= A < B", flag, s)
 	}
 	return from, to, nil
+}
+
+// parseSharing reads "apart", "shared" or "shared:AGE".
+func parseSharing(s string) (ir.Sharing, error) {
+	switch how, text, given := strings.Cut(s, ":"); {
+	case s == "apart":
+		return ir.Sharing{}, nil
+	case how == "shared" && !given:
+		return ir.Sharing{On: true, Age: compiler.DefaultAge}, nil
+	case how == "shared":
+		if age, err := strconv.ParseInt(text, 10, 64); err == nil && age >= 0 && ir.Tick(age) <= ir.MaxAge {
+			return ir.Sharing{On: true, Age: ir.Tick(age)}, nil
+		}
+		return ir.Sharing{}, fmt.Errorf("AGE is a number of requests from 0 to %d", int64(ir.MaxAge))
+	}
+	return ir.Sharing{}, errors.New("want apart, shared, or shared:AGE with the requests that must lie between a free and a reuse on another stream")
 }
 
 // parseReserve reads "50%", or "50%,headroom=1.1,cap=8GiB" with either of the two.

@@ -80,7 +80,7 @@ func (a *app) against(cmd *cobra.Command, plan *ir.Plan, planName, in string) (*
 	if err != nil {
 		from, to = 0, 0 // "0:0": a plan without a loop
 	}
-	c, err := compiler.Analyse(cmd.Context(), t, compiler.Options{Rules: *rules, From: from, To: to, OnePass: plan.Get("one-pass") == "true", Keep: plan.Get("kept")})
+	c, err := compiler.Analyse(cmd.Context(), t, compiler.Options{Rules: *rules, Sharing: compiler.SharingOf(plan), From: from, To: to, OnePass: plan.Get("one-pass") == "true", Keep: plan.Get("kept")})
 	if err != nil {
 		return nil, nil, named(in, err)
 	}
