@@ -19,7 +19,7 @@ DEMO_PROFILE := testdata/profiles/llama24_ckpt.pickle.gz
 DEMO_PLAN    := $(BUILD)/demo.plan
 
 .DEFAULT_GOAL := build
-.PHONY: build demo check test race asan fmt vet staticcheck tidy fuzz golden bench determinism static survey clean help
+.PHONY: build demo check check-torch test race asan fmt vet staticcheck tidy fuzz golden bench determinism static survey clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
@@ -37,6 +37,10 @@ demo: build ## compile a plan for a shipped profile, verify it, replay ten itera
 
 check: fmt vet staticcheck tidy static test race asan ctest exports fuzz determinism ## all that CI runs
 	@echo "check: ok"
+
+check-torch: build so ## the tests in real PyTorch, on the CPU and the phantom GPU; downloads several GB once
+	python/tests/check.sh $(TESTS)
+	@echo "check-torch: ok"
 
 fmt: ## gofmt leaves nothing to change
 	@out=$$(gofmt -l .); if [ -n "$$out" ]; then echo "gofmt needed:"; echo "$$out"; exit 1; fi

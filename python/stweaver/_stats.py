@@ -69,7 +69,7 @@ def _torch_stats(device):
         "allocation": blocks, "active": blocks, "segment": _pools(_counted()), "inactive_split": _pools(_counted()),
         "oversize_allocations": _counted(), "oversize_segments": _counted(),
         "num_alloc_retries": sums["trims"], "num_ooms": sums["failed"], "num_sync_all_streams": 0,
-        "num_device_alloc": 0, "num_device_free": 0, "max_split_size": -1,
+        "num_device_alloc": 0, "num_device_free": 0, "num_oom_rejections": 0, "max_split_size": -1,
     }
 
 

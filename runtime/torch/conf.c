@@ -8,7 +8,7 @@
  *     record:PATH        of the recording; default stweaver.{rank}.stwp
  *     log:PATH           instead of standard error; {rank} is replaced
  *     report:0           no summary at exit
- *     time:1             measure the calls: ns_malloc and ns_free in the statistics
+ *     time:1             measure the calls: the medians ns_malloc and ns_free in the statistics
  *     canary:1           check every address against an independent record, and a pattern behind each
  *                        block (canary.c); for tests
  */

@@ -21,10 +21,24 @@ static uint64_t now(void)
     return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 }
 
-static void clocked(stwt_device *d, int which, uint64_t began)
+static void clocked(int which, uint64_t began)
 {
-    __atomic_fetch_add(&d->ns[which], now() - began, __ATOMIC_RELAXED);
-    __atomic_fetch_add(&d->calls[which], 1, __ATOMIC_RELAXED);
+    uint64_t i = (now() - began) / STWT_STEP;
+    __atomic_fetch_add(&stwt.times[which][i < STWT_TIMES ? i : STWT_TIMES - 1], 1, __ATOMIC_RELAXED);
+}
+
+/* Half of the calls took no longer, in ns, the clock included; 0: none was measured. */
+static uint64_t median_time(int which)
+{
+    uint64_t sum = 0, half = 0, i;
+    for (i = 0; i < STWT_TIMES; i++)
+        sum += __atomic_load_n(&stwt.times[which][i], __ATOMIC_RELAXED);
+    for (i = 0; sum > 0 && i < STWT_TIMES; i++) {
+        half += __atomic_load_n(&stwt.times[which][i], __ATOMIC_RELAXED);
+        if (2 * half >= sum)
+            return (i + 1) * STWT_STEP;
+    }
+    return 0;
 }
 
 static int recorded_device(int index)
@@ -73,7 +87,7 @@ void *stw_torch_malloc(size_t size, int index, void *stream)
     uint64_t began = a && stwt.conf.time ? now() : 0;
     void *p = a ? stw_malloc(a, size, (uint64_t)(uintptr_t)stream) : NULL;
     if (began)
-        clocked(d, 0, began);
+        clocked(0, began);
     if (stwt.recorder && a)
         stw_recorder_malloc(stwt.recorder, p, size, recorded_device(index), (uint64_t)(uintptr_t)stream);
     if (__builtin_expect(!p, 0))
@@ -99,7 +113,7 @@ static bool release(stwt_device *d, void *p)
     uint64_t began = stwt.conf.time ? now() : 0;
     bool freed = stw_free(a, p) == 0;
     if (began)
-        clocked(d, 1, began);
+        clocked(1, began);
     return freed;
 }
 
@@ -174,15 +188,11 @@ void stw_torch_reset_peaks(int index)
 
 size_t stw_torch_stats(int index, char *out, size_t room)
 {
-    stwt_device *d = stwt_device_of(index);
-    stw_allocator *a = stwt_existing(d);
+    stw_allocator *a = stwt_existing(stwt_device_of(index));
     if (!a)
         return (size_t)snprintf(out, out ? room : 0, "{}");
     stw_stats s;
     stw_get_stats(a, &s);
-    uint64_t calls[2];
-    for (int i = 0; i < 2; i++)
-        calls[i] = __atomic_load_n(&d->calls[i], __ATOMIC_RELAXED);
     const struct { const char *name; uint64_t value; } all[] = {
 #define FIELD(name) {#name, s.name}
         FIELD(requests), FIELD(frees), FIELD(hits), FIELD(conflicts), FIELD(too_large), FIELD(dynamic), FIELD(guests), FIELD(unknown),
@@ -193,8 +203,8 @@ size_t stw_torch_stats(int index, char *out, size_t room)
 #undef FIELD
         {"strangers", __atomic_load_n(&stwt.strangers, __ATOMIC_RELAXED)},
         {"canary_faults", stwt_canary_faults()},
-        {"ns_malloc", calls[0] ? __atomic_load_n(&d->ns[0], __ATOMIC_RELAXED) / calls[0] : 0},
-        {"ns_free", calls[1] ? __atomic_load_n(&d->ns[1], __ATOMIC_RELAXED) / calls[1] : 0},
+        {"ns_malloc", median_time(0)},
+        {"ns_free", median_time(1)},
     };
     size_t n = 0, count = sizeof all / sizeof *all;
     for (size_t i = 0; i < count; i++)

@@ -11,6 +11,9 @@
 #define STWT_DEVICES 64 /* of CUDA; the host comes after them */
 #define STWT_SLOTS (STWT_DEVICES + 1)
 
+#define STWT_TIMES 4096
+#define STWT_STEP 4 /* ns */
+
 enum { STWT_FORKED = 1, STWT_ENDING = 2 };
 
 typedef struct {
@@ -18,7 +21,6 @@ typedef struct {
     int index;        /* as PyTorch calls it */
     bool refused;     /* under devices.c's lock: there is no such device, it has been said */
     double fraction;  /* under the lock: of the device's memory that may be held; 0: not said */
-    uint64_t calls[2], ns[2]; /* atomic, with time:1: of malloc, of free */
 } stwt_device;
 
 typedef struct {
@@ -26,6 +28,7 @@ typedef struct {
     stw_recorder *recorder; /* NULL: none */
     int away;               /* atomic: why the devices are out of reach; 0: they are not */
     uint64_t strangers;     /* atomic: frees of what is not ours */
+    uint32_t times[2][STWT_TIMES]; /* atomic, with time:1: calls of malloc, of free, by duration in steps of STWT_STEP; the rest in the last */
     stwt_device devices[STWT_SLOTS];
 } stwt_process;
 
