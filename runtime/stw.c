@@ -70,6 +70,7 @@ static bool make_records(stw_allocator *a)
 
 static void drop(stw_allocator *a)
 {
+    stwi_stitch_drop(a);
     for (uint32_t i = 0; i < a->n_streams; i++)
         if (a->streams[i].heap)
             stwi_heap_drop(a, a->streams[i].heap);
@@ -108,6 +109,8 @@ stw_status stw_create(stw_allocator **out, const void *plan, size_t plan_bytes, 
     uint64_t heap_bytes = options && options->heap_bytes ? options->heap_bytes : DEFAULT_HEAP_BYTES;
     if (heap_bytes > STW_MAX_RANGE - granule)
         return say(err, err_bytes, STW_E_ARG, "create: heap_bytes is 2 TiB or more");
+    if (options && options->stitch_bytes && (!backend->alias || !backend->unalias))
+        return say(err, err_bytes, STW_E_ARG, "create: stitching was asked for, and the backend cannot map memory twice");
 
     stw_allocator *a = stwi_map(sizeof *a);
     if (!a)
@@ -127,7 +130,7 @@ stw_status stw_create(stw_allocator **out, const void *plan, size_t plan_bytes, 
     a->capacity_bytes = lower_limit(a->capacity_bytes, a->plan.capacity_bytes);
     const char *trouble = NULL;
     a->arena_reserved_bytes = round_up(a->plan.arena_bytes, granule);
-    if (!make_records(a))
+    if (!make_records(a) || (options && options->stitch_bytes && !stwi_stitch_make(a, options->stitch_bytes)))
         trouble = "create: no memory for the allocator's own records";
     else if (a->capacity_bytes && a->arena_reserved_bytes > a->capacity_bytes)
         trouble = "create: the plan's arena is larger than the capacity";
@@ -230,6 +233,11 @@ static inline bool take_locked(stw_allocator *a, const stw_stream *s, uint32_t b
     return true;
 }
 
+bool stwi_arena_take_locked(stw_allocator *a, const stw_stream *s, uint32_t begin, uint32_t end)
+{
+    return take_locked(a, s, begin, end);
+}
+
 /* Takes the atoms [atom, end) for a guest; NULL where there are none to take. */
 static void *guest_at_locked(stw_allocator *a, const stw_stream *s, uint64_t units, uint32_t atom, uint32_t end, uint32_t vote)
 {
@@ -242,21 +250,26 @@ static void *guest_at_locked(stw_allocator *a, const stw_stream *s, uint64_t uni
 }
 
 /* From the heap; where that would commit memory, from idle arena space if there is some for as long
- * as the request lives. */
+ * as the request lives, or from several holes. */
 static __attribute__((noinline)) void *from_heap_locked(stw_allocator *a, stw_stream *s, uint64_t units, uint32_t entry,
                                                         uint32_t vote, uint64_t *class)
 {
     bool sweep = s->plan >= 0 && class != &a->stats.dynamic;
-    uint32_t b = stwi_heap_alloc_locked(a, s, units, !sweep), end;
+    bool stitch = a->stitch && units << STW_UNIT_SHIFT >= 2 * a->backend.granularity;
+    uint32_t b = stwi_heap_alloc_locked(a, s, units, !sweep && !stitch), end;
+    void *p = NULL;
     if (!b && sweep) {
         uint32_t atom = stwi_guest_sweep_locked(a, &a->plan.streams[s->plan], entry, units, &end);
-        void *p = guest_at_locked(a, s, units, atom, end, vote);
+        p = guest_at_locked(a, s, units, atom, end, vote);
         if (p) {
             ++*class;
             return p;
         }
-        b = stwi_heap_alloc_locked(a, s, units, true);
     }
+    if (!b && stitch)
+        p = stwi_stitch_locked(a, s, units, entry, &b);
+    if (!b && (sweep || stitch))
+        b = stwi_heap_alloc_locked(a, s, units, true);
     if (!b) {
         a->stats.failed++;
         stwi_say_failed_locked(a, s, units);
@@ -269,7 +282,8 @@ static __attribute__((noinline)) void *from_heap_locked(stw_allocator *a, stw_st
     a->stats.heap_live_bytes += bytes;
     if (a->stats.heap_live_bytes > a->stats.heap_peak_bytes)
         a->stats.heap_peak_bytes = a->stats.heap_live_bytes;
-    void *p = s->heap->base + ((uint64_t)s->heap->blocks[b].start << STW_UNIT_SHIFT);
+    if (!p)
+        p = s->heap->base + ((uint64_t)s->heap->blocks[b].start << STW_UNIT_SHIFT);
     record_locked(a, p, units, b, s, false, vote);
     return p;
 }
@@ -379,6 +393,8 @@ int stw_free(stw_allocator *a, void *p)
         } else {
             if (__builtin_expect(r->marked, 0))
                 stwi_limbo_enter_locked(a, r);
+            else if (__builtin_expect(r->ref & STW_STITCHED, 0))
+                stwi_stitch_give_locked(a, r->ref);
             else
                 stwi_heap_free_locked(a->streams[r->stream].heap, r->ref);
             a->stats.heap_live_bytes -= bytes;

@@ -82,6 +82,10 @@ STW_API stw_backend stw_backend_host(size_t granularity);
 
 typedef struct {
     uint64_t capacity_bytes; /* most memory to hold, arena and heaps together; 0: no limit. A plan's own limit holds, too */
+    /* Most address space for requests of two granules and more that are made of several idle pieces (stw_stitch.c), of a
+     * backend that has alias; 0: none are. It costs no memory. Such memory is no single allocation of the driver's: it
+     * must not be shared with other processes or registered with network cards. */
+    uint64_t stitch_bytes;
     uint64_t heap_bytes;     /* address space of each stream's heap, below 2 TiB, rounded up to granules; 0: 256 GiB */
     /* Told, if not NULL, about memory that ran out (a sentence, less and less often), and at the end what
      * the allocator did (stw_report). Called under the lock: it must not call back. */
@@ -117,6 +121,8 @@ typedef struct {
     uint64_t waited_age;     /* age of the events waited for, in requests, summed */
     uint64_t event_failures; /* times the backend could not record, wait or ask; the request went elsewhere */
     uint64_t deferred;  /* blocks that heaps held back at their free for a stream named by stw_record_stream */
+    uint64_t stitched;  /* requests made of several idle pieces */
+    uint64_t stitches, stitch_bytes; /* ranges made for them; address space of those that there are */
     uint64_t position;  /* entry expected next (the best hypothesis) */
     uint64_t atoms;     /* pieces of the arena */
 } stw_stats;

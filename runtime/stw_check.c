@@ -56,6 +56,7 @@ void stw_walk(stw_allocator *a, void (*f)(void *ctx, void *p, size_t size, uint6
 typedef struct {
     uint64_t n, units;           /* live allocations */
     uint64_t heap_n, heap_units; /* those in heaps */
+    uint64_t stitched_units;     /* of those made of several pieces */
     uint64_t atoms;              /* covered by the planned ones */
     uint64_t inner;              /* of loop entries that die within their iteration */
 } census;
@@ -102,6 +103,11 @@ static const char *check_records(const stw_allocator *a, uint64_t *seen, census 
             if (!stwi_range_take(seen, slot->atom_begin, slot->atom_end))
                 return "two live planned allocations overlap";
             c->atoms += slot->atom_end - slot->atom_begin;
+        } else if (r->ref & STW_STITCHED) {
+            const char *wrong = stwi_stitch_check_one(a, r);
+            if (wrong)
+                return wrong;
+            c->stitched_units += r->units;
         } else {
             const stw_heap *h = s->heap;
             const stw_block *b = h && r->ref < h->n_blocks ? &h->blocks[r->ref] : NULL;
@@ -130,7 +136,7 @@ static const char *check_streams(const stw_allocator *a)
 static int check_locked(const stw_allocator *a, uint64_t *seen, const char **sentence)
 {
     census c = {0};
-    uint64_t used_n = 0, used_units = 0, limbo_n = 0, limbo_units = 0, committed = a->arena ? a->arena_reserved_bytes : 0;
+    uint64_t heap_live, used_n = 0, used_units = 0, limbo_n = 0, limbo_units = 0, committed = a->arena ? a->arena_reserved_bytes : 0;
     const stw_stats *s = &a->stats;
     if ((*sentence = check_table(&a->live)) != NULL || (*sentence = check_table(&a->handles)) != NULL)
         return 1;
@@ -138,6 +144,12 @@ static int check_locked(const stw_allocator *a, uint64_t *seen, const char **sen
         return 2;
     if ((*sentence = check_records(a, seen, &c)) != NULL)
         return 3;
+    heap_live = c.heap_units + c.stitched_units;
+    if ((*sentence = stwi_stitch_check(a, seen, &used_n, &used_units)) != NULL)
+        return 13;
+    c.heap_n += used_n; /* pieces are blocks, too */
+    c.heap_units += used_units;
+    used_n = used_units = 0;
     *sentence = "the occupancy bitmap is not the union of the live planned allocations";
     if (memcmp(seen, a->occupied, a->occupied_bytes) != 0)
         return 4;
@@ -153,7 +165,7 @@ static int check_locked(const stw_allocator *a, uint64_t *seen, const char **sen
     if (used_n != c.heap_n + limbo_n || used_units != c.heap_units + limbo_units)
         return 6;
     *sentence = "live bytes do not agree with what is live";
-    if (s->live_bytes != c.units << STW_UNIT_SHIFT || s->heap_live_bytes != c.heap_units << STW_UNIT_SHIFT ||
+    if (s->live_bytes != c.units << STW_UNIT_SHIFT || s->heap_live_bytes != heap_live << STW_UNIT_SHIFT ||
         s->peak_live_bytes < s->live_bytes || s->heap_peak_bytes < s->heap_live_bytes)
         return 7;
     *sentence = "reserved bytes do not agree with what is committed, or exceed the capacity";

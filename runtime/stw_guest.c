@@ -146,24 +146,49 @@ static void read_needs(stw_allocator *a, uint32_t at, uint64_t count)
     }
 }
 
-uint32_t stwi_guest_sweep_locked(stw_allocator *a, const stw_plan_stream *s, uint32_t entry, uint64_t units, uint32_t *end)
+/* The entries that come while a request is alive: from *at on, *most of them or, where its life is not known, down to *least.
+ * False: it outlives what the plan knows, or reading is not paid for. */
+static bool horizon(const stw_allocator *a, uint32_t entry, uint32_t *at, uint64_t *most, uint64_t *least)
 {
     const stw_matcher *m = &a->match;
-    uint64_t step = m->n - m->wrap, least = step / STW_SWEEP_PART, paid = STW_SWEEP_WORK * (stwi_requests(&a->stats) + 1) + 4 * (uint64_t)m->n;
-    uint32_t at;
+    uint64_t paid = STW_SWEEP_WORK * (stwi_requests(&a->stats) + 1) + 4 * (uint64_t)m->n;
+    *most = m->n - m->wrap;
+    *least = *most / STW_SWEEP_PART;
     if (a->plan.n_atoms == 0 || a->swept > paid)
-        return STW_NO_ENTRY;
+        return false;
     if (entry != STW_NO_ENTRY) { /* its life is known */
         uint64_t life = a->entries[entry].life_nf & STW_ENTRY_LIFE_MAX;
-        if (life > step)
-            return STW_NO_ENTRY;
-        at = stwi_succ(m, entry);
-        step = least = life > 0 ? life - 1 : 0;
+        if (life > *most)
+            return false;
+        *at = stwi_succ(m, entry);
+        *most = *least = life > 0 ? life - 1 : 0;
     } else {
-        at = stwi_match_position(m);
-        if (at >= m->n) /* the plan is not being executed: nothing is known to be needed */
-            step = least = 0;
+        *at = stwi_match_position(m);
+        if (*at >= m->n) /* the plan is not being executed: nothing is known to be needed */
+            *most = *least = 0;
     }
+    return true;
+}
+
+const uint64_t *stwi_guest_needs_locked(stw_allocator *a, uint32_t entry)
+{
+    uint32_t at, list = entry != STW_NO_ENTRY ? a->slots[a->entries[entry].slot].list : 0;
+    uint64_t step, least;
+    if (list != 0)
+        return a->plan.needs + (size_t)(list - 1) * a->plan.words;
+    if (!horizon(a, entry, &at, &step, &least))
+        return NULL;
+    read_needs(a, at, step);
+    a->swept += step;
+    return a->needed;
+}
+
+uint32_t stwi_guest_sweep_locked(stw_allocator *a, const stw_plan_stream *s, uint32_t entry, uint64_t units, uint32_t *end)
+{
+    uint32_t at;
+    uint64_t step, least;
+    if (!horizon(a, entry, &at, &step, &least))
+        return STW_NO_ENTRY;
     a->stats.sweeps++;
     for (;; step /= 2) {
         read_needs(a, at, step);

@@ -292,9 +292,14 @@ static __attribute__((noinline)) bool make_ready(stw_allocator *a, stw_stream *s
     return p->fits && stwi_trim_locked(a) > 0 && stwi_pages_commit_locked(a, h, p->start, units);
 }
 
+bool stwi_heap_make_locked(stw_allocator *a, stw_stream *s)
+{
+    return s->heap || (s->heap = make_heap_locked(a)) != NULL;
+}
+
 uint32_t stwi_heap_alloc_locked(stw_allocator *a, stw_stream *s, uint64_t units, bool may_commit)
 {
-    if (!s->heap && (!may_commit || (s->heap = make_heap_locked(a)) == NULL))
+    if (!s->heap && (!may_commit || !stwi_heap_make_locked(a, s)))
         return 0;
     stw_heap *h = s->heap;
     if (!records_ensure(h, 1))
@@ -320,6 +325,33 @@ uint32_t stwi_heap_alloc_locked(stw_allocator *a, stw_stream *s, uint64_t units,
             b = block_after(h, h->last, (uint32_t)p.start, (uint32_t)units);
         }
     }
+    h->blocks[b].used = 1;
+    return b;
+}
+
+bool stwi_heap_ensure(stw_heap *h, uint32_t blocks)
+{
+    while (h->n_spare + (h->cap_blocks - h->n_blocks) < blocks)
+        if (!records_ensure(h, h->n_spare + (h->cap_blocks - h->n_blocks) + 1))
+            return false;
+    return true;
+}
+
+uint32_t stwi_heap_carve_locked(stw_heap *h, uint32_t b, uint32_t start, uint32_t units)
+{
+    while (h->blocks[b].start + h->blocks[b].units <= start)
+        b = h->blocks[b].next;
+    uint32_t end = h->blocks[b].start + h->blocks[b].units;
+    free_remove(h, b);
+    if (h->blocks[b].start < start) {
+        h->blocks[b].units = start - h->blocks[b].start;
+        free_insert(h, b);
+        b = block_after(h, b, start, units);
+    } else {
+        h->blocks[b].units = units;
+    }
+    if (start + units < end)
+        free_insert(h, block_after(h, b, start + units, end - start - units));
     h->blocks[b].used = 1;
     return b;
 }

@@ -4,6 +4,7 @@
  *   stw_match.c     which entry of the plan is this request?        (rules: MATCHER.md)
  *   stw_heap.c      best fit in one growing range, for each stream
  *   stw_pages.c     which granules of it are committed; giving back
+ *   stw_stitch.c    a request that no hole fits, from several of them
  *   stw_table.c     address -> what lives there; stream handle -> stream
  *   stw_order.c     which stream has to wait for which
  *   stw_marks.c     blocks that several streams use
@@ -212,7 +213,11 @@ typedef struct {
 /* Returns a block of exactly `units` of s's heap, made when missing; 0: no memory, nothing changed. Where
  * it may not commit, 0 also if the block would need memory that is not committed. */
 uint32_t stwi_heap_alloc_locked(stw_allocator *a, stw_stream *s, uint64_t units, bool may_commit);
+bool stwi_heap_make_locked(stw_allocator *a, stw_stream *s); /* the stream has a heap now; false: no memory */
 void stwi_heap_free_locked(stw_heap *h, uint32_t block);
+bool stwi_heap_ensure(stw_heap *h, uint32_t blocks); /* room for so many more; false: no memory */
+/* Hands out [start, start + units) of a free block, which is b or comes after b; needs room for two blocks. */
+uint32_t stwi_heap_carve_locked(stw_heap *h, uint32_t b, uint32_t start, uint32_t units);
 void stwi_heap_drop(stw_allocator *a, stw_heap *h);
 /* stw_check's part: NULL, or what is wrong. *used counts handed-out blocks and units. */
 const char *stwi_heap_check(const stw_heap *h, uint64_t *used_blocks, uint64_t *used_units);
@@ -225,6 +230,9 @@ void stwi_pages_drop(stw_allocator *a, stw_heap *h);
 bool stwi_pages_commit_locked(stw_allocator *a, stw_heap *h, uint64_t start, uint64_t units);
 /* Whether they are committed. */
 bool stwi_pages_ready(const stw_allocator *a, const stw_heap *h, uint64_t start, uint64_t units);
+uint64_t stwi_pages_last(const stw_heap *h, uint64_t begin, uint64_t end, bool on);
+/* Memory is given back when the device has been waited for, and that breaks a capture. */
+bool stwi_capturing_locked(const stw_allocator *a);
 /* Gives back every granule of every heap that no used block touches; returns the bytes. */
 uint64_t stwi_trim_locked(stw_allocator *a);
 const char *stwi_pages_check(const stw_allocator *a, const stw_heap *h);
@@ -318,6 +326,7 @@ struct stw_allocator {
     const stw_slot *slots;
     uint64_t *occupied;      /* bit per atom: a live allocation covers it */
     stw_stream *last_stream; /* of the last request; NULL at first */
+    struct stw_stitch *stitch; /* NULL: nothing is stitched */
     struct stw_order *order; /* NULL: no stream ever waits for another */
     stw_table live;          /* address -> allocation */
     stw_stats stats;         /* counters; stw_get_stats fills in what can be derived */
@@ -447,6 +456,9 @@ uint32_t stwi_guest_find_locked(const stw_allocator *a, const stw_plan_stream *s
 /* The same for a request without a list, by reading the plan: of `entry`, or, where that is STW_NO_ENTRY,
  * of an unknown life. STW_NO_ENTRY also where that would cost more than the requests so far have paid for. */
 uint32_t stwi_guest_sweep_locked(stw_allocator *a, const stw_plan_stream *s, uint32_t entry, uint64_t units, uint32_t *end);
+/* The atoms that planned requests start to use while a request of `entry` is alive, as stwi_guest_sweep_locked
+ * knows its life, or a whole step where it does not; NULL: not known. */
+const uint64_t *stwi_guest_needs_locked(stw_allocator *a, uint32_t entry);
 #define STW_SWEEP_PART 32u /* the shortest life tried is this part of a step */
 #define STW_SWEEP_WORK 64u /* entries that a request pays for */
 /* First atom i with bounds[i] >= unit. */
@@ -465,6 +477,24 @@ static inline void stwi_arena_atoms(const stw_allocator *a, const stw_rec *r, ui
         *end = a->slots[r->ref].atom_end;
     }
 }
+
+/* ---- requests made of several holes (stw_stitch.c) ---- */
+
+typedef struct stw_stitch stw_stitch;
+#define STW_STITCHED 0x80000000u /* in stw_rec.ref of what is not planned: blocks are fewer */
+
+bool stwi_stitch_make(stw_allocator *a, uint64_t limit_bytes); /* false: no memory */
+void stwi_stitch_drop(stw_allocator *a);
+/* An address for a request of `entry` of stream s, and what becomes its record's ref; NULL: none, nothing changed. */
+void *stwi_stitch_locked(stw_allocator *a, stw_stream *s, uint64_t units, uint32_t entry, uint32_t *ref);
+void stwi_stitch_give_locked(stw_allocator *a, uint32_t ref);
+/* The memory is about to be given back: no range may hold on to it. */
+void stwi_stitch_forget_locked(stw_allocator *a, const void *p, uint64_t bytes);
+/* Takes the atoms for later work of s, if all are free and it can be made to wait for who had them. */
+bool stwi_arena_take_locked(stw_allocator *a, const stw_stream *s, uint32_t begin, uint32_t end);
+const char *stwi_stitch_check_one(const stw_allocator *a, const stw_rec *r);
+/* Marks the atoms of pieces in use in seen, and counts their blocks and those blocks' units. */
+const char *stwi_stitch_check(const stw_allocator *a, uint64_t *seen, uint64_t *blocks, uint64_t *units);
 
 /* ---- the order of work between streams (stw_order.c, stw_marks.c) ---- */
 

@@ -125,7 +125,10 @@ bool stwi_limbo_leave_locked(stw_allocator *a, stw_stream *s, bool wait)
     stwi_order_due(a);
     while (h->limbo && leaves(a, s->index, h->limbo, wait)) {
         uint32_t m = h->limbo;
-        stwi_heap_free_locked(h, o->nodes[m].block);
+        if (o->nodes[m].block & STW_STITCHED)
+            stwi_stitch_give_locked(a, o->nodes[m].block);
+        else
+            stwi_heap_free_locked(h, o->nodes[m].block);
         h->limbo = o->nodes[m].later;
         h->n_limbo--;
         while (m)
@@ -165,13 +168,14 @@ const char *stwi_marks_check(const stw_allocator *a, uint64_t *limbo_blocks, uin
         uint64_t n = 0, number = 0;
         for (uint32_t f = h ? h->limbo : 0; f; number = o->nodes[f].number, f = o->nodes[f].later, n++) {
             const stw_node *k = &o->nodes[f];
-            if (k->number < number || k->block >= h->n_blocks || !h->blocks[k->block].used)
+            bool stitched = k->block & STW_STITCHED; /* its pieces are counted there */
+            if (k->number < number || (!stitched && (k->block >= h->n_blocks || !h->blocks[k->block].used)))
                 return "a heap's limbo is out of order, or holds a block that is free";
-            *limbo_units += h->blocks[k->block].units;
+            *limbo_units += stitched ? 0 : h->blocks[k->block].units;
+            *limbo_blocks += !stitched;
             for (uint32_t m = f; m; m = o->nodes[m].next)
                 nodes++;
         }
-        *limbo_blocks += n;
         if (h && n != h->n_limbo)
             return "a heap's limbo has another length than it says";
     }

@@ -41,6 +41,14 @@ static uint64_t next(const stw_heap *h, uint64_t g, uint64_t end, bool on)
     return end;
 }
 
+/* The end of the run [., end) of granules below end whose bit is not `on`: one after the last that has it; begin if none has. */
+uint64_t stwi_pages_last(const stw_heap *h, uint64_t begin, uint64_t end, bool on)
+{
+    while (end > begin && (h->pages[(end - 1) >> 6] >> ((end - 1) & 63) & 1) != on)
+        end--;
+    return end;
+}
+
 static char *place(const stw_allocator *a, const stw_heap *h, uint64_t g)
 {
     return h->base + g * a->backend.granularity;
@@ -97,6 +105,8 @@ static uint64_t give_back_locked(stw_allocator *a, stw_heap *h, uint64_t from, u
     uint64_t bytes = 0;
     for (uint64_t g = next(h, from, to, true); g < to;) {
         uint64_t end = next(h, g, to, false);
+        if (a->stitch)
+            stwi_stitch_forget_locked(a, place(a, h, g), (end - g) * a->backend.granularity);
         a->backend.decommit(a->backend.ctx, place(a, h, g), (end - g) * a->backend.granularity);
         bytes += (end - g) * a->backend.granularity;
         set(h, g, end, false);
@@ -109,8 +119,7 @@ static uint64_t give_back_locked(stw_allocator *a, stw_heap *h, uint64_t from, u
     return bytes;
 }
 
-/* Memory is given back when the device has been waited for, and that breaks a capture. */
-static bool capturing_locked(const stw_allocator *a)
+bool stwi_capturing_locked(const stw_allocator *a)
 {
     for (uint32_t i = 0; a->backend.capturing && i < a->n_streams; i++)
         if (a->backend.capturing(a->backend.ctx, a->streams[i].handle))
@@ -120,7 +129,7 @@ static bool capturing_locked(const stw_allocator *a)
 
 uint64_t stwi_trim_locked(stw_allocator *a)
 {
-    if (capturing_locked(a))
+    if (stwi_capturing_locked(a))
         return 0;
     uint64_t bytes = 0, granule = a->backend.granularity;
     for (uint32_t i = 0; i < a->n_streams; i++) {

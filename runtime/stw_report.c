@@ -53,6 +53,9 @@ static size_t write_report(const stw_stats *s, const stw_plan *p, char *out, siz
             (unsigned long long)s->event_records, (unsigned long long)s->event_waits, (unsigned long long)s->young_waits,
             s->event_waits ? (double)s->waited_age / (double)s->event_waits : 0.0, (unsigned long long)s->deferred,
             (unsigned long long)s->event_failures);
+    if (s->stitched > 0)
+        add(&t, "stitched  %llu requests, of several idle pieces; %llu ranges made for them, of which %.2f MiB of addresses are kept\n",
+            (unsigned long long)s->stitched, (unsigned long long)s->stitches, mib(s->stitch_bytes));
     if (s->bad_free > 0)
         add(&t, "misuse    %llu frees of addresses that were not live\n", (unsigned long long)s->bad_free);
     return t.n;

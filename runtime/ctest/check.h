@@ -48,4 +48,10 @@ static inline uint64_t check_random(uint64_t *state)
 #define CHECK_SANITIZED 0
 #endif
 
+#ifdef __SANITIZE_THREAD__ /* many times slower, and of no use where there is one thread */
+#define CHECK_THREADS_ONLY 1
+#else
+#define CHECK_THREADS_ONLY 0
+#endif
+
 #endif
