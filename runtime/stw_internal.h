@@ -490,6 +490,8 @@ void *stwi_stitch_locked(stw_allocator *a, stw_stream *s, uint64_t units, uint32
 void stwi_stitch_give_locked(stw_allocator *a, uint32_t ref);
 /* The memory is about to be given back: no range may hold on to it. */
 void stwi_stitch_forget_locked(stw_allocator *a, const void *p, uint64_t bytes);
+/* Sets the bits, one for each granule of the arena, of pieces in use. */
+void stwi_stitch_touch(const stw_allocator *a, uint64_t *granules);
 /* Takes the atoms for later work of s, if all are free and it can be made to wait for who had them. */
 bool stwi_arena_take_locked(stw_allocator *a, const stw_stream *s, uint32_t begin, uint32_t end);
 const char *stwi_stitch_check_one(const stw_allocator *a, const stw_rec *r);

@@ -221,6 +221,15 @@ void stwi_stitch_give_locked(stw_allocator *a, uint32_t ref)
     r->last = stwi_requests(&a->stats);
 }
 
+void stwi_stitch_touch(const stw_allocator *a, uint64_t *granules)
+{
+    const stw_stitch *st = a->stitch;
+    for (uint32_t i = 0; i < st->n; i++)
+        for (const stw_piece *p = st->ranges[i].pieces; st->ranges[i].used && p < st->ranges[i].pieces + st->ranges[i].n_pieces; p++)
+            for (uint64_t k = 0, g = (p->at - (uintptr_t)a->arena) / a->backend.granularity; stwi_in_arena(a, p->at) && k < p->granules; k++)
+                granules[(g + k) >> 6] |= UINT64_C(1) << ((g + k) & 63);
+}
+
 const char *stwi_stitch_check_one(const stw_allocator *a, const stw_rec *r)
 {
     const stw_stitch *st = a->stitch;
