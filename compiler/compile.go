@@ -185,6 +185,7 @@ func start(t *ir.Trace, o Options) (*Compiled, error) {
 	if err := t.Check(); err != nil {
 		return nil, fmt.Errorf("compiler: the reader made an invalid trace: %w", err)
 	}
+	o.Sharing = sharedByRule(&o.Rules, o.Sharing)
 	c := &Compiled{Trace: t, options: o, digest: t.Digest()}
 	if o.Sharing.On {
 		c.Trace = t.Asked()

@@ -40,7 +40,80 @@ func (c *Compiled) constraints() (*ir.Constraints, error) {
 			return nil, err
 		}
 	}
+	c.keepStreamsApart(cons)
 	return cons, nil
+}
+
+// sharedByRule is how streams share where a rule says so; else as asked.
+func sharedByRule(rules *ir.Rules, asked ir.Sharing) ir.Sharing {
+	for i := range rules.List {
+		if r := &rules.List[i]; r.Kind == ir.RuleShare {
+			age := r.Age
+			if age < 0 {
+				age = DefaultAge
+			}
+			asked = ir.Sharing{On: true, Age: max(asked.Age, age)}
+		}
+	}
+	return asked
+}
+
+// keepStreamsApart adds what holds streams apart that rules do not let share, where others share: the arena is
+// one then, and each group of streams that share has addresses of its own.
+//
+//	share streams 0, 1        groups {0, 1} {2} {3}: no address is used by two of them
+func (c *Compiled) keepStreamsApart(cons *ir.Constraints) {
+	if !c.options.Sharing.On {
+		return
+	}
+	group := make([]int, len(c.Problem.Streams)) // by stream: the least of those that it shares with
+	for s := range group {
+		group[s] = s
+	}
+	id, said := ir.NoRule, false
+	for i, r := range c.options.Rules.List {
+		switch {
+		case r.Kind == ir.RuleShare:
+			said = true
+			if len(r.Streams) == 0 {
+				for s := range group {
+					group[s] = 0
+				}
+				continue
+			}
+			id = ir.RuleID(i)
+			least := slices.Min(r.Streams)
+			for _, s := range r.Streams {
+				if int(s) < len(group) {
+					group[s] = int(least)
+				}
+			}
+		case r.Kind == ir.RuleSeparate:
+			said = true
+		}
+	}
+	for i, r := range c.options.Rules.List {
+		if r.Kind == ir.RuleSeparate {
+			id = ir.RuleID(i)
+			for s := range group {
+				if len(r.Streams) == 0 || slices.Contains(r.Streams, ir.StreamID(s)) {
+					group[s] = s
+				}
+			}
+		}
+	}
+	if !said {
+		return
+	}
+	sets := make([][]ir.BufferID, len(group))
+	for i := range c.Problem.Buffers {
+		g := group[c.Problem.Buffers[i].Stream]
+		sets[g] = append(sets[g], ir.BufferID(i))
+	}
+	sets = slices.DeleteFunc(sets, func(s []ir.BufferID) bool { return len(s) == 0 })
+	if len(sets) > 1 {
+		cons.Apart = append(cons.Apart, ir.Apart{Rule: id, Sets: sets})
+	}
 }
 
 // constrain adds what one rule asks for.

@@ -110,7 +110,7 @@ type Rule struct {
 	From, To   Offset
 	Max, Piece Bytes
 	Streams    []StreamID // by first appearance in the profile; empty: all
-	Age        uint32
+	Age        Tick       // -1: the usual one
 	As         Treatment
 	Ticks      Tick // of the plan: requests
 	Measure    Measure

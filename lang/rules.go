@@ -38,9 +38,10 @@ func (l *loader) rule(n *statement, text string) {
 	case n.Share != nil:
 		r.Kind = ir.RuleShare
 		r.Streams, ok = l.streams(n.Share.Streams)
+		r.Age = -1
 		if n.Share.Age != nil {
-			v, good := l.count(n.Share.Age, "the age", 0, 1_000_000)
-			r.Age, ok = uint32(v), ok && good
+			v, good := l.count(n.Share.Age, "the age", 0, int64(ir.MaxAge))
+			r.Age, ok = ir.Tick(v), ok && good
 		}
 	case n.Separate != nil:
 		r.Kind = ir.RuleSeparate

@@ -136,7 +136,7 @@ var forms = map[string]string{
 	"together": `together NAME`,
 	"apart":    `apart NAME, or apart NAME, NAME`,
 	"keep":     `keep NAME`,
-	"share":    `share streams 0, 1 age 64; without numbers all streams, without age 0`,
+	"share":    `share streams 0, 1 age 64; without numbers all streams`,
 	"separate": `separate streams 0, 1; without numbers all streams`,
 	"treat":    `treat NAME as dynamic, static, persistent or ignore`,
 	"reserve":  `reserve dynamic quantile 50% headroom 1.1x cap 8GiB`,

@@ -66,6 +66,13 @@ func (a *app) flagsOver(cmd *cobra.Command, f *compileFlags, r *ir.Rules) error 
 	if cmd.Flags().Changed("effort") {
 		over("effort", r.EffortFrom)
 	}
+	if cmd.Flags().Changed("streams") {
+		for _, kind := range []ir.RuleKind{ir.RuleShare, ir.RuleSeparate} {
+			for i := r.Find(kind); i >= 0; i = r.Find(kind) {
+				over("streams", r.List[i].Statement)
+			}
+		}
+	}
 	if f.onePass {
 		over("one-pass", r.Step.Statement)
 	}
