@@ -213,8 +213,8 @@ static void record_locked(stw_allocator *a, void *p, uint64_t units, uint32_t re
     bool inner = e != STW_NO_ENTRY && stwi_inner(m, e, a->entries[e].life_nf);
     m->looped |= e != STW_NO_ENTRY && e >= m->wrap;
     m->inner += inner;
-    *r = (stw_rec){.key = (uintptr_t)p, .units = (uint32_t)units, .ref = ref, .stream = s->index & 0xfffffff, .inner = inner,
-                   .planned = planned, .vote = vote};
+    *r = (stw_rec){.key = (uintptr_t)p, .units = (uint32_t)units, .ref = ref, .stream = s->index & 0x7ffffff, .inner = inner,
+                   .ordered = planned & a->shared, .planned = planned, .vote = vote};
     a->live.count++;
     a->stats.live_bytes += units << STW_UNIT_SHIFT;
     if (a->stats.live_bytes > a->stats.peak_live_bytes)
@@ -367,6 +367,38 @@ void *stw_malloc(stw_allocator *a, size_t size, uint64_t stream)
     return p;
 }
 
+/* The end of a live allocation. Whether its free concerns other streams is a constant to the compiler. */
+static inline __attribute__((always_inline)) void end_locked(stw_allocator *a, stw_rec *r, bool ordered)
+{
+    uint64_t bytes = (uint64_t)r->units << STW_UNIT_SHIFT;
+    a->match.inner -= r->inner;
+    stwi_match_freed(&a->match, r->vote);
+    if (r->planned) {
+        uint32_t begin, end;
+        stwi_arena_atoms(a, r, &begin, &end);
+        if (ordered)
+            stwi_order_freed_locked(a, r, begin, end);
+        stwi_range_give(a->occupied, begin, end);
+    } else {
+        if (ordered)
+            stwi_limbo_enter_locked(a, r);
+        else if (__builtin_expect(r->ref & STW_STITCHED, 0))
+            stwi_stitch_give_locked(a, r->ref);
+        else
+            stwi_heap_free_locked(a->streams[r->stream].heap, r->ref);
+        a->stats.heap_live_bytes -= bytes;
+    }
+    stwi_table_remove(&a->live, r);
+    a->stats.live_bytes -= bytes;
+    a->stats.frees++;
+}
+
+static __attribute__((noinline)) void end_ordered_locked(stw_allocator *a, stw_rec *r)
+{
+    if (!r->pinned)
+        end_locked(a, r, true);
+}
+
 int stw_free(stw_allocator *a, void *p)
 {
     if (!p)
@@ -375,34 +407,14 @@ int stw_free(stw_allocator *a, void *p)
         return -1;
     stw_owner *owner = stwi_lock(&a->lock);
     stw_rec *r = stwi_table_find(&a->live, (uintptr_t)p);
-    int result = -1;
+    int result = 0;
     if (r->units == 0) {
         a->stats.bad_free++;
-    } else if (__builtin_expect(r->pinned, 0)) {
-        result = 0;
+        result = -1;
+    } else if (__builtin_expect(r->ordered, 0)) {
+        end_ordered_locked(a, r);
     } else {
-        uint64_t bytes = (uint64_t)r->units << STW_UNIT_SHIFT;
-        a->match.inner -= r->inner;
-        stwi_match_freed(&a->match, r->vote);
-        if (r->planned) {
-            uint32_t begin, end;
-            stwi_arena_atoms(a, r, &begin, &end);
-            if (__builtin_expect(a->order != NULL, 0))
-                stwi_order_freed_locked(a, r, begin, end);
-            stwi_range_give(a->occupied, begin, end);
-        } else {
-            if (__builtin_expect(r->marked, 0))
-                stwi_limbo_enter_locked(a, r);
-            else if (__builtin_expect(r->ref & STW_STITCHED, 0))
-                stwi_stitch_give_locked(a, r->ref);
-            else
-                stwi_heap_free_locked(a->streams[r->stream].heap, r->ref);
-            a->stats.heap_live_bytes -= bytes;
-        }
-        stwi_table_remove(&a->live, r);
-        a->stats.live_bytes -= bytes;
-        a->stats.frees++;
-        result = 0;
+        end_locked(a, r, false);
     }
     stwi_unlock(&a->lock, owner);
     return result;
@@ -419,7 +431,8 @@ int stw_record_stream(stw_allocator *a, void *p, uint64_t stream)
     int result = r->units != 0 ? 0 : -1;
     if (result == 0 && a->backend.event_record && a->streams[r->stream].handle != stream) {
         const stw_stream *s = make_stream_locked(a, stream);
-        r->pinned |= !s || (!a->order && !stwi_order_make(a, false)) || !stwi_mark_locked(a, r, s);
+        if (!s || (!a->order && !stwi_order_make(a, false)) || !stwi_mark_locked(a, r, s))
+            r->pinned = r->ordered = 1;
     }
     stwi_unlock(&a->lock, owner);
     return result;

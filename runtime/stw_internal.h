@@ -110,7 +110,8 @@ typedef struct {
     uint64_t key;
     uint32_t units;  /* 0: this cell is empty */
     uint32_t ref;    /* planned: slot, or STW_GUEST + first atom; heap: block; of a stream: its index */
-    uint32_t stream : 28; /* index in a->streams */
+    uint32_t stream : 27; /* index in a->streams */
+    uint32_t ordered : 1; /* its free concerns other streams: in a shared arena, marked or pinned */
     uint32_t marked : 1;  /* other streams use it, too (stw_marks.c) */
     uint32_t pinned : 1;  /* others that could not be noted: it is never reused */
     uint32_t inner : 1;   /* of a loop entry that dies within its iteration */
@@ -328,6 +329,7 @@ struct stw_allocator {
     stw_stream *last_stream; /* of the last request; NULL at first */
     struct stw_stitch *stitch; /* NULL: nothing is stitched */
     struct stw_order *order; /* NULL: no stream ever waits for another */
+    bool shared;             /* streams may use each other's addresses, and the order is there */
     stw_table live;          /* address -> allocation */
     stw_stats stats;         /* counters; stw_get_stats fills in what can be derived */
     stw_matcher match;

@@ -65,7 +65,7 @@ bool stwi_mark_locked(stw_allocator *a, stw_rec *r, const stw_stream *s)
     o->nodes[m] = (stw_node){.stream = s->index};
     *head = (stw_rec){.key = r->key, .units = 1, .ref = m};
     o->marked.count++;
-    r->marked = 1;
+    r->marked = r->ordered = 1;
     return true;
 }
 

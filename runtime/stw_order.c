@@ -82,7 +82,7 @@ bool stwi_order_make(stw_allocator *a, bool shared)
         return false;
     }
     o->n_nodes = 1;
-    o->shared = shared;
+    a->shared = shared;
     o->age = shared ? a->plan.shared_age - 1 : DEFAULT_AGE;
     o->age = o->age < LEAST_AGE ? LEAST_AGE : o->age;
     o->every = o->age / 8 < MOST_EVERY ? o->age / 8 : MOST_EVERY;
@@ -282,7 +282,7 @@ bool stwi_order_take_locked(stw_allocator *a, const stw_stream *s, uint32_t begi
     stw_order *o = a->order;
     const uint32_t b = s->index;
     stwi_order_due(a);
-    if (b >= STW_ORDERED || (o->shared && !stwi_line(a, b, true))) /* its own free could not be noted */
+    if (b >= STW_ORDERED || (a->shared && !stwi_line(a, b, true))) /* its own free could not be noted */
         return false;
     for (;;) {
         uint32_t which = 0;
@@ -309,7 +309,7 @@ void stwi_order_freed_locked(stw_allocator *a, const stw_rec *r, uint32_t begin,
 {
     stw_order *o = a->order;
     o->frees++;
-    if (o->shared) {
+    if (a->shared) {
         stwi_line_note(a, r->stream);
         note_atoms(&o->line[r->stream], begin, end, o->frees);
     }

@@ -37,7 +37,6 @@ typedef struct {
 } stw_node;
 
 struct stw_order {
-    bool shared;     /* a stream's own frees matter, too: others use its addresses */
     uint64_t frees;  /* the number of the last free */
     uint64_t due;    /* requests at which an event should be recorded next */
     uint64_t age;    /* requests after which waiting is thought to cost nothing */
