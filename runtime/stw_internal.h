@@ -13,6 +13,7 @@
  *   stw_report.c    the report
  *   stw_lock.c      the lock, and fork
  *   backend_host.c, crc32c.c
+ *   stw_record.c, stw_record_file.c   the recorder, behind stw_record.h; it shares nothing with the allocator
  *   cuda_open.c, cuda_driver.c, backend_cuda.c, cuda_events.c: device memory, behind stw_cuda.h
  *
  * Words: a unit is 512 bytes (STW_PLAN_ALIGN). Names end in _locked where the caller must hold

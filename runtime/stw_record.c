@@ -208,7 +208,6 @@ static void after_fork_parent(void)
 static void after_fork_child(void)
 {
     for (stw_recorder *r = list; r; r = r->next) {
-        r->orphan = true;
         __atomic_store_n(&r->limit, 0, __ATOMIC_RELAXED);
         int fd = __atomic_load_n(&r->fd, __ATOMIC_SEQ_CST);
         if (fd >= 0)
@@ -238,6 +237,12 @@ static void list_remove(const stw_recorder *r)
             break;
         }
     pthread_mutex_unlock(&list_lock);
+}
+
+/* In a child, however it was made, the recording is somebody else's. */
+static bool is_ours(const stw_recorder *r)
+{
+    return r->pid == getpid();
 }
 
 /* At exit, and where the library is unloaded: its thread must not outlive its code. */
@@ -270,6 +275,11 @@ static void drop(stw_recorder *r)
 /* Opens the temporary file, which no other process may be writing. */
 static int open_part(stw_recorder *r, char *err, size_t err_bytes)
 {
+    int folder = open(r->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (folder >= 0) {
+        close(folder);
+        return refuse(err, err_bytes, "a directory:", r->path, 0);
+    }
     r->fd = open(r->part, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (r->fd < 0)
         return refuse(err, err_bytes, "cannot create", r->part, errno);
@@ -322,6 +332,7 @@ int stw_recorder_open(stw_recorder **out, const char *path, const stw_record_opt
     if (!r)
         return refuse(err, err_bytes, "no memory", NULL, 0);
     r->limit = STW_RECORDING;
+    r->pid = getpid();
     r->slots = slots;
     r->patience_ns = (o.patience_ms ? o.patience_ms : PATIENCE_MS) * UINT64_C(1000000);
     r->max_bytes = o.max_bytes;
@@ -348,7 +359,7 @@ int stw_recorder_finish(stw_recorder *r, char *err, size_t err_bytes)
 {
     if (err && err_bytes)
         err[0] = 0;
-    if (!r || r->orphan)
+    if (!r || !is_ours(r))
         return 0;
     pthread_mutex_lock(&r->finishing);
     if (!r->finished) {
@@ -368,7 +379,7 @@ int stw_recorder_close(stw_recorder *r, char *err, size_t err_bytes)
 {
     int result = stw_recorder_finish(r, err, err_bytes);
     if (r) {
-        if (!r->orphan)
+        if (is_ours(r))
             list_remove(r);
         drop(r);
     }

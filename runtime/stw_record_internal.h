@@ -63,7 +63,7 @@ struct stw_recorder {
     pthread_t thread;
     pthread_mutex_t finishing;
     bool finished;
-    bool orphan; /* in a child of fork() */
+    pid_t pid;   /* whose recording it is */
     stw_recorder *next;
     char path[STW_RECORD_PATH], part[STW_RECORD_PATH];
     char text[2 * STW_RECORD_PATH + 256]; /* why it ended, "" while all is well */

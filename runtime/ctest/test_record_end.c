@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 static int told;
@@ -128,6 +129,8 @@ static void refused(void)
     CHECK_EQ(stw_recorder_open(&r, longer, NULL, err, sizeof err), -1);
     CHECK_EQ(stw_recorder_open(&r, path, NULL, err, sizeof err), -1);
     CHECK(r == NULL && strstr(err, "another recorder is writing this file") != NULL);
+    CHECK_EQ(stw_recorder_open(&r, folder, NULL, err, sizeof err), -1);
+    CHECK(strstr(err, "a directory: ") != NULL);
     stw_recorder_malloc(other, at(1), 1, 0, 0);
     CHECK_EQ(stw_recorder_finish(other, NULL, 0), 0);
     stw_recorder_malloc(other, at(2), 1, 0, 0);
@@ -176,6 +179,14 @@ static void forked(void)
             }
             CHECK_EQ(wait_for(child), 0);
         }
+    }
+    if (!CHECK_SANITIZED) { /* a child that the C library knows nothing of */
+        pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+        if (child == 0) {
+            stw_recorder_malloc(r, at(999), 512, 0, 0);
+            _exit(stw_recorder_close(r, NULL, 0));
+        }
+        CHECK_EQ(wait_for(child), 0);
     }
     CHECK_EQ(stw_recorder_close(r, NULL, 0), 0);
     uint64_t got = 0;
