@@ -99,6 +99,7 @@ static inline void each(file *out, const char *name, void (*f)(void *, const eve
             if (e.kind == STW_RECORD_STREAM) {
                 stream_of[id] = u.v;
             } else if (e.kind == STW_RECORD_NAME) {
+                CHECK(id != 0);
                 memset(name_of[id], 0, sizeof name_of[id]);
                 memcpy(name_of[id], q + sizeof u, e.size);
                 q += (e.size + 15) / 16 * 16;

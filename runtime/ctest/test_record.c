@@ -113,7 +113,7 @@ static void compare_numbered(void *ctx, const event *e)
 
 static void many_ids(void)
 {
-    enum { N = 10000 };
+    enum { N = CHECK_SANITIZED ? 10000 : 40000 };
     char name[STW_RECORD_NAME_BYTES];
     stw_recorder *r = open_or_die(NULL);
     for (uint64_t i = 0; i < N; i++) {
@@ -271,6 +271,7 @@ int main(void)
     many_ids();
     threads(0);
     threads(64);
+    threads(1024);
     finish_under_way();
     remove_folder();
     return check_end("test_record");

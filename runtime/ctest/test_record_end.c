@@ -172,7 +172,11 @@ static void forked(void)
             if (child == 0) {
                 for (uint64_t k = 0; k < 3000; k++) /* more than the ring holds */
                     stw_recorder_malloc(r, at(999), 512, 0, 0);
-                int result = i == N ? 0 : stw_recorder_close(r, NULL, 0);
+                stw_record_stats stats;
+                stw_recorder_get_stats(r, &stats);
+                int result = (int)stats.reason; /* not that the ring was full for too long */
+                if (i != N)
+                    result |= stw_recorder_close(r, NULL, 0);
                 if (i == N / 2 || CHECK_SANITIZED) /* the leak sanitizer looks for the parent's threads */
                     _exit(result);
                 exit(result);
