@@ -27,5 +27,6 @@ if [ -d ../shared/phantom ]; then
   export PHANTOM_BUILD=$PWD/build/phantom
   site=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')
   PATH="$venv/bin:$PATH" sh ../shared/phantom/build.sh "$site" "$PHANTOM_BUILD" >/dev/null
+  make -s cuda-phantom PHANTOM_BUILD="$PHANTOM_BUILD" CUDA_INCLUDE="$site/nvidia/cu13/include"
 fi
 PYTHONPATH=$PWD/python:$PWD/python/tests PYTHONDONTWRITEBYTECODE=1 "$python" -W ignore -m unittest ${@:-discover -s python/tests -t python/tests -v}

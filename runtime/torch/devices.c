@@ -162,7 +162,7 @@ static void set_up_by_environment_locked(void)
 /* Bytes of device memory in all, as the driver says; 0: unknown. */
 static uint64_t device_memory(int index)
 {
-    void *driver = dlopen("libcuda.so.1", RTLD_LAZY);
+    void *driver = dlopen(*stwt.conf.library ? stwt.conf.library : "libcuda.so.1", RTLD_LAZY);
     int (*get)(int *, int) = NULL, (*total)(size_t *, int) = NULL, ordinal;
     size_t bytes = 0;
     if (driver) {
@@ -198,7 +198,7 @@ static bool make_backend(stwt_device *d, stw_backend *b, char *err, size_t err_b
         return true;
     }
     stw_cuda_options o = {.device = d->index >= 0 ? d->index : 0, .primary = 1, .plain = stwt.conf.plain, .granularity = stwt.conf.granularity,
-                          .say = stwt_say, .say_ctx = d};
+                          .library = *stwt.conf.library ? stwt.conf.library : NULL, .say = stwt_say, .say_ctx = d};
     return stw_backend_cuda(b, &o, err, err_bytes) == STW_OK;
 }
 
