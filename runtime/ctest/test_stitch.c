@@ -151,8 +151,12 @@ static void test_bounds(void)
         p[i] = get(a, 4);
     CHECK_EQ(look(a).stitch_bytes, 12 * GRANULE);
     CHECK(stw_free(a, p[1]) == 0 && stw_free(a, p[0]) == 0);
-    CHECK(get(a, 5) != NULL); /* p[1]'s has to go, and p[0]'s, too */
+    CHECK_EQ(stw_free(a, get(a, 3)), 0); /* p[1]'s has to go */
     CHECK_EQ(look(a).stitches, 4);
+    CHECK_EQ(look(a).stitch_bytes, 11 * GRANULE);
+    CHECK(get(a, 4) == p[0] && stw_free(a, p[0]) == 0);
+    CHECK(get(a, 5) != NULL); /* and the one of three granules, and p[0]'s, too */
+    CHECK_EQ(look(a).stitches, 5);
     CHECK_EQ(look(a).stitch_bytes, 9 * GRANULE);
     finish(a);
 
