@@ -218,7 +218,7 @@ void stwi_stitch_give_locked(stw_allocator *a, uint32_t ref)
     stw_stitched *r = &a->stitch->ranges[ref & ~STW_STITCHED];
     stwi_give_pieces(a, r, r->n_pieces);
     r->used = false;
-    r->last = stwi_requests(&a->stats);
+    r->last = ++a->stitch->given;
 }
 
 void stwi_stitch_touch(const stw_allocator *a, uint64_t *granules)

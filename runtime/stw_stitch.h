@@ -23,11 +23,12 @@ typedef struct {
     uint32_t n_pieces, granules;
     uint32_t stream; /* index */
     bool used;
-    uint64_t last;   /* number of requests when it was last given back */
+    uint64_t last;   /* stw_stitch.given when it was last given back */
 } stw_stitched;
 
 struct stw_stitch {
     uint64_t limit_bytes;
+    uint64_t given; /* times that a range was given back */
     uint32_t n; /* ranges, of them some are none: base NULL */
     stw_stitched ranges[STW_RANGES];
     stw_piece *runs; /* of the arena, then of the heap, each by address */
