@@ -91,6 +91,12 @@ func BenchmarkChrome(b *testing.B) {
 	}
 }
 
+// BenchmarkStwp reads a recording of a million events, 16 MB.
+func BenchmarkStwp(b *testing.B) {
+	path, s := writeSynth(b, "s.stwp", func(f *os.File) (testkit.Synth, error) { return testkit.WriteRecording(f, 500_000) })
+	benchRead(b, path, s)
+}
+
 // TestMemory gates what reading takes in memory: all that is ever allocated, garbage
 // included, against the size of the file. It counts bytes, not time.
 func TestMemory(t *testing.T) {
@@ -105,6 +111,7 @@ func TestMemory(t *testing.T) {
 		{"chrome", 0.2, func(f *os.File) (testkit.Synth, error) {
 			return testkit.WriteChrome(f, testkit.ChromeSpec{Requests: 4_800, Ops: 9})
 		}},
+		{"recording", 4, func(f *os.File) (testkit.Synth, error) { return testkit.WriteRecording(f, 100_000) }},
 	} {
 		path, s := writeSynth(t, c.name, c.write)
 		var before, after runtime.MemStats

@@ -80,7 +80,7 @@ type stwp struct {
 	buf       [stwpBlockHead + stwpBlockUnits*stwpUnit]byte
 	allocator string
 
-	events    []stwpEvent
+	events    slab[stwpEvent]
 	streams   []uint64           // handles, one for each time that one got an id
 	streamIDs [stwpIDs]uint32    // index in streams + 1
 	nameIDs   [stwpIDs]ir.NameID // 0: not defined, but for id 0
@@ -222,8 +222,8 @@ func (s *stwp) trailer() error {
 	b := s.buf[:stwpTrailer]
 	reason, errno := binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[12:])
 	events, lost := binary.LittleEndian.Uint64(b[16:]), binary.LittleEndian.Uint64(b[24:])
-	if events != uint64(len(s.events)) {
-		return fault("%d events were read and %d were written", len(s.events), events).at(s.at).hint(stwpDamaged)
+	if events != uint64(s.events.n) {
+		return fault("%d events were read and %d were written", s.events.n, events).at(s.at).hint(stwpDamaged)
 	}
 	if whole := binary.LittleEndian.Uint64(b[32:]); whole != uint64(s.at)+stwpTrailer {
 		return fault("the file ends after %d bytes and was written with %d", s.at+stwpTrailer, whole).at(s.at).hint(stwpDamaged)
@@ -302,7 +302,7 @@ func (s *stwp) units(b []byte) error {
 		default:
 			return fault("a unit of kind %d", e.kind).at(where).hint("use the stweaver that belongs to the recorder")
 		}
-		s.events = append(s.events, e)
+		s.events.add(e)
 	}
 	if wide >= 0 {
 		return fault("a size that no request follows").at(s.at + stwpBlockHead + int64(len(b))).hint(stwpDamaged)

@@ -11,14 +11,15 @@ import (
 func (s *stwp) trace(want int) (*ir.Trace, error) {
 	t := &s.notes
 	t.Reserved, t.Allocator = -1, s.allocator
-	device, err := s.pick(want)
+	device, allocs, err := s.pick(want)
 	if err != nil {
 		return nil, err
 	}
 	t.Device = device
 	p := stwpReplay{s: s, t: t, lives: newLives(), used: map[uint64]bool{}, empty: map[uint64]bool{}}
-	for i := range s.events {
-		e := &s.events[i]
+	p.lives.during = make([]ir.Request, 0, allocs)
+	for i := range s.events.n {
+		e := s.events.at(i)
 		if e.kind == stwpMark {
 			t.Marks = append(t.Marks, p.mark(e))
 		} else if int(e.device) == device {
@@ -28,11 +29,11 @@ func (s *stwp) trace(want int) (*ir.Trace, error) {
 	return p.finish()
 }
 
-// pick chooses the device, as Options.Device says.
-func (s *stwp) pick(want int) (int, error) {
+// pick chooses the device, as Options.Device says, and counts its requests.
+func (s *stwp) pick(want int) (device, requests int, err error) {
 	var events, allocs [256]int
-	for i := range s.events {
-		if e := &s.events[i]; e.kind != stwpMark {
+	for i := range s.events.n {
+		if e := s.events.at(i); e.kind != stwpMark {
 			events[e.device]++
 			if e.kind == stwpMalloc && e.v != 0 && e.size > 0 {
 				allocs[e.device]++
@@ -47,12 +48,12 @@ func (s *stwp) pick(want int) (int, error) {
 	}
 	switch {
 	case best < 0:
-		return 0, fault("no allocations in %d events", len(s.events)).
+		return 0, 0, fault("no allocations in %d events", s.events.n).
 			hint("the program asked for no memory through the recorder: begin to record before the first request")
 	case want < 0:
 		want = best
 	case want >= len(events) || allocs[want] == 0:
-		return 0, fault("no allocations of device %d", want).hint(fmt.Sprintf("device %d has %d events", best, events[best]))
+		return 0, 0, fault("no allocations of device %d", want).hint(fmt.Sprintf("device %d has %d events", best, events[best]))
 	}
 	var others []string
 	for d, n := range events {
@@ -63,7 +64,7 @@ func (s *stwp) pick(want int) (int, error) {
 	if len(others) > 0 {
 		s.notes.Notef(ir.Info, "devices", "this is device %d; the file also has device %s", want, strings.Join(others, ", "))
 	}
-	return want, nil
+	return want, allocs[want], nil
 }
 
 // stwpReplay is the replay of one device.

@@ -3,6 +3,7 @@ package testkit
 import (
 	"encoding/binary"
 	"hash/crc32"
+	"io"
 )
 
 // Recording writes a .stwp file as runtime/stw_record.h specifies it, unit by unit and with any mistake
@@ -122,4 +123,16 @@ func (r *Recording) Bytes() []byte {
 	b = binary.LittleEndian.AppendUint64(b, uint64(len(r.file)+40))
 	r.seal(b)
 	return r.file
+}
+
+// WriteRecording writes a recording of the same model as WriteSnapshot's, with iteration marks.
+func WriteRecording(w io.Writer, requests int) (Synth, error) {
+	r := new(Recording).Stream(0, 0)
+	prog := &program{layers: 64, weights: 64, requests: requests}
+	prog.alloc = func(id int, size int64) { r.Malloc(0, uint64(id+1)<<24, uint64(size), 0) }
+	prog.free = func(id int, _ int64) { r.Free(0, uint64(id+1)<<24) }
+	prog.step = func(n int) { r.Mark(1, 0, int64(n)) }
+	made, live, steps := prog.run()
+	n, err := w.Write(r.Bytes())
+	return Synth{int64(n), int(r.events), made, live, steps}, err
 }
