@@ -91,11 +91,12 @@ type Compiled struct {
 	options  Options
 	template *Template
 	mapping  *mapping
-	shares   []share    // by stream; one where streams share
-	order    []int      // of the shares in the arena, lowest first
-	reserve  []ir.Bytes // by share: room for dynamic requests
-	selected []bitset   // requests of each selection of the rules
-	weighing bool       // it is a pack for comparison
+	shares   []share     // by stream; one where streams share
+	order    []int       // of the shares in the arena, lowest first
+	latest   []ir.Offset // by share: the highest begin that pins and windows leave it; nil: no rules
+	reserve  []ir.Bytes  // by share: room for dynamic requests
+	selected []bitset    // requests of each selection of the rules
+	weighing bool        // it is a pack for comparison
 	digest   [32]byte
 }
 

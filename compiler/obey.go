@@ -19,35 +19,99 @@ import (
 //	rules → constraints of the problem → layout of each stream → slots that no entry names, marked kept
 //
 // Addresses of pins and windows count from the arena's begin, and streams lie on each other: those that have
-// some come first, lowest address first, so that where each begins is known when it is packed. Without
-// constraints a compile is what it always was.
+// none are packed first, and lie below the others where they fit, so that where each begins is known when it is
+// packed. Without constraints a compile is what it always was.
 //
 // A plan under rules never shrinks in rehearsal: what is not planned obeys nothing.
 
 // ruled reports whether rules ask more of the layout than a capacity, which all packing knows.
 func (c *Compiled) ruled() bool { return c.Problem.Constraints.Binds() }
 
-// stackOrder is the order in which the shares lie in the arena.
+// shareOf is the share that a buffer is in.
+func (c *Compiled) shareOf(id ir.BufferID) int {
+	if c.options.Sharing.On {
+		return 0
+	}
+	return int(c.Problem.Buffers[id].Stream)
+}
+
+// stackOrder is the order in which the shares are packed: those with addresses or windows last, lowest first.
 func (c *Compiled) stackOrder() []int {
 	order := make([]int, len(c.shares))
-	lowest := slices.Repeat([]ir.Offset{math.MaxInt64}, len(c.shares)) // that a rule names
 	for s := range order {
 		order[s] = s
 	}
+	c.latest = nil
 	if !c.ruled() {
 		return order
 	}
+	c.latest = slices.Repeat([]ir.Offset{ir.NoOffset}, len(c.shares))
 	for _, x := range c.Problem.Constraints.Pins {
 		for _, id := range x.Buffers {
-			s := 0
-			if !c.options.Sharing.On {
-				s = int(c.Problem.Buffers[id].Stream)
+			at := x.Lo
+			if !x.At() {
+				at = max(x.Hi-ir.Offset(c.Problem.Buffers[id].Size), 0)
 			}
-			lowest[s] = min(lowest[s], x.Lo)
+			if l := &c.latest[c.shareOf(id)]; *l == ir.NoOffset || at < *l {
+				*l = at
+			}
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(lowest[a], lowest[b]) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(c.latest[a], c.latest[b]) })
 	return order
+}
+
+// sink puts the share that is packed next into its place in the order: of those without addresses it leaves below
+// what fits there.
+//
+//	order     free  free  free  | pinned  pinned        as they are packed
+//	          free  pinned  free  pinned  free          as they lie
+func (c *Compiled) sink(s int) {
+	if c.latest == nil || c.latest[s] == ir.NoOffset {
+		return
+	}
+	k := slices.Index(c.order, s)
+	first := k // of the free ones that have no pinned one above them
+	for first > 0 && c.latest[c.order[first-1]] == ir.NoOffset {
+		first--
+	}
+	packed := c.order
+	low, high := slices.Clone(packed[:first]), []int(nil)
+	for _, f := range packed[first:k] {
+		if c.order = append(slices.Clone(low), f, s); ir.Offset(c.base(s)) <= c.latest[s] {
+			low = append(low, f)
+		} else {
+			high = append(high, f)
+		}
+	}
+	c.order = slices.Concat(low, []int{s}, high, packed[k+1:])
+}
+
+// capacity is the most that the plan may take; 0: no limit.
+func (c *Compiled) capacity() ir.Bytes {
+	limit := c.options.Rules.Capacity
+	if q := c.Problem.Constraints; q != nil && q.Capacity > 0 && (limit == 0 || q.Capacity < limit) {
+		limit = q.Capacity
+	}
+	return limit
+}
+
+// pinned is the highest end that pins and windows ask for.
+func (c *Compiled) pinned() (end ir.Bytes) {
+	if !c.ruled() {
+		return 0
+	}
+	for _, x := range c.Problem.Constraints.Pins {
+		at := ir.Bytes(x.Lo)
+		for _, id := range x.Buffers {
+			size := c.Problem.Buffers[id].Size
+			end = max(end, at+size)
+			if x.At() {
+				at += size
+			}
+		}
+	}
+	return end
 }
 
 // packUnder is packShare under rules.
@@ -60,7 +124,8 @@ func (c *Compiled) packUnder(search context.Context, share *share, o heuristics.
 	for _, a := range own.Alignments {
 		share.align = max(share.align, a.Bytes)
 	}
-	base := c.base(int(s))
+	c.sink(c.shareOf(share.ids[0]))
+	base := c.base(c.shareOf(share.ids[0]))
 	p := &ir.Problem{Buffers: share.buffers, Streams: c.Problem.Streams, L0: c.Problem.L0, L1: c.Problem.L1, Sharing: c.options.Sharing, Constraints: own}
 	sp := StreamPack{Stream: s, Buffers: len(share.buffers), Kind: boundUnderRules}
 	o.Lower = func(buffers []ir.Buffer, best ir.Layout, bound ir.Bytes) (ir.Layout, ir.Bytes) {
@@ -68,6 +133,9 @@ func (c *Compiled) packUnder(search context.Context, share *share, o heuristics.
 		l := c.search(search, buffers, best, &part)
 		sp.Nodes += part.Nodes
 		return l, part.Bound
+	}
+	if limit := c.capacity(); limit > base {
+		o.Capacity = limit - base
 	}
 	r, ok := heuristics.PackUnder(p, ir.Offset(base), o)
 	if !ok {
@@ -77,7 +145,7 @@ func (c *Compiled) packUnder(search context.Context, share *share, o heuristics.
 	for k := range share.layout.Offsets {
 		share.layout.Offsets[k] -= ir.Offset(base)
 	}
-	sp.Bound, sp.Packer, sp.Tries, sp.Peak = r.Bound-base, r.Packer, r.Tries, share.layout.Peak
+	sp.Bound, sp.Packer, sp.Tries, sp.Peak = r.Load, r.Packer, r.Tries, share.layout.Peak
 	c.Interrupted = c.Interrupted || sp.Peak > sp.Bound && search.Err() != nil
 	return sp, nil
 }
@@ -89,7 +157,7 @@ const boundUnderRules = "live peak under the rules"
 type Obeyed struct {
 	Before ir.Bytes   `json:"plan_peak_without_bytes"` // plan peak of the same compile without constraints
 	After  ir.Bytes   `json:"plan_peak_bytes"`
-	Rules  []RuleCost `json:"rules"` // in the order of the file; empty where there are too many to try each
+	Rules  []RuleCost `json:"rules"` // in the order of the file; empty where there are too many to try each, and without those that the fast effort cannot tell
 }
 
 // RuleCost is what one rule costs.
@@ -134,37 +202,31 @@ func (c *Compiled) obeyed(ctx context.Context) error {
 	}
 	q := c.Problem.Constraints
 	c.Obeyed = &Obeyed{After: c.Arena()}
-	var err error
-	if c.Obeyed.Before, err = c.peakUnder(ctx, nil, c.options.Effort); err != nil {
-		return err
-	}
+	c.Obeyed.Before, _ = c.peakUnder(ctx, func(ir.RuleID) bool { return false }, c.options.Effort)
 	rules := q.RuleIDs()
 	if len(rules) > weighRules || len(rules)*len(c.Problem.Buffers) > weighWork {
-		return nil
+		return ctx.Err()
 	}
-	all, err := c.peakUnder(ctx, q, Fast)
-	if err != nil {
-		return err
-	}
+	all, ok := c.peakUnder(ctx, func(ir.RuleID) bool { return true }, Fast)
 	for _, r := range rules {
-		without, err := c.peakUnder(ctx, q.Only(func(id ir.RuleID) bool { return id != r }), Fast)
-		if err != nil {
-			return err
+		if without, found := c.peakUnder(ctx, func(id ir.RuleID) bool { return id != r }, Fast); ok && found && (q.Capacity == 0 || r != q.CapacityRule) {
+			c.Obeyed.Rules = append(c.Obeyed.Rules, RuleCost{r, c.origin(r), all - without})
 		}
-		c.Obeyed.Rules = append(c.Obeyed.Rules, RuleCost{r, c.origin(r), all - without})
 	}
-	return nil
+	return ctx.Err()
 }
 
-// peakUnder packs again under other constraints and returns the peak.
-func (c *Compiled) peakUnder(ctx context.Context, q *ir.Constraints, effort Effort) (ir.Bytes, error) {
+// peakUnder packs again under the constraints of some rules, without a capacity, and returns the peak; false where no
+// layout is found.
+func (c *Compiled) peakUnder(ctx context.Context, keep func(ir.RuleID) bool, effort Effort) (ir.Bytes, bool) {
 	p := *c.Problem
-	p.Constraints = q
+	p.Constraints = p.Constraints.Only(keep)
+	p.Constraints.Capacity = 0
 	other := *c
 	other.Problem, other.weighing = &p, true
 	other.options.Effort, other.options.Rules.Capacity, other.options.Progress = effort, 0, nil
 	err := other.runPack(ctx)
-	return other.Arena(), err
+	return other.Arena(), err == nil
 }
 
 // origin says where a rule is written, and how.

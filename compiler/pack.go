@@ -32,7 +32,7 @@ func (c *Compiled) Bound() ir.Bytes {
 	for _, s := range c.Packs {
 		sum += s.Bound
 	}
-	return sum
+	return max(sum, c.pinned())
 }
 
 // share is one stream's share of the problem, or the whole where streams share.
@@ -76,7 +76,7 @@ func (c *Compiled) runPack(ctx context.Context) error {
 	c.reserve = c.reserves()
 	search, done := c.searching(ctx)
 	defer done()
-	for _, s := range c.order {
+	for _, s := range slices.Clone(c.order) {
 		if len(c.shares[s].buffers) > 0 {
 			sp, err := c.packShare(search, &c.shares[s])
 			if err != nil {
@@ -170,7 +170,7 @@ func (c *Compiled) Arena() (end ir.Bytes) {
 }
 
 func (c *Compiled) checkCapacity() error {
-	limit, peak := c.options.Rules.Capacity, c.Arena()
+	limit, peak := c.capacity(), c.Arena()
 	if limit == 0 || peak <= limit {
 		return nil
 	}

@@ -48,6 +48,8 @@ type Result struct {
 	Layout ir.Layout
 	// Bound is a peak that no layout can be below: the live peak, heads included.
 	Bound ir.Bytes
+	// Load is, of PackUnder, what of Bound does not come from addresses and windows: the live peak under the rules.
+	Load ir.Bytes
 	// Packer names the winner: a name of the table, "sample-N" for a drawn fit, or
 	// "coarse-RECIPE-N" for a coarse problem that was expanded, "fold" for a circle that was, or
 	// "crux-…" for a crux.

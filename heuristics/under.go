@@ -39,6 +39,7 @@ import (
 // from base on. It is safe for concurrent use, and a function of its arguments unless o.Stop says to stop.
 func PackUnder(p *ir.Problem, base ir.Offset, o Options) (Result, bool) {
 	y := newYard(p, int64(base))
+	y.shared = o.Shared != nil
 	res, ok := y.pack(o)
 	for i := range res.Layout.Offsets {
 		res.Layout.Offsets[i] += base
@@ -83,6 +84,7 @@ type yard struct {
 	apart      [][][]int32
 	pieces     []int64 // nothing lies across a multiple of one of them
 	regions    []region
+	shared     bool // streams share addresses, on terms that lives alone do not tell
 	impossible bool // no layout
 }
 
@@ -226,7 +228,7 @@ func (y *yard) addRegions(list []ir.Region) {
 
 // sub is the yard of some of the buffers alone, in a place that begins at base. What ties them to others cannot be had.
 func (y *yard) sub(ids []int32, base int64) *yard {
-	s := &yard{base: base, horizon: y.horizon, impossible: y.impossible}
+	s := &yard{base: base, horizon: y.horizon, shared: y.shared, impossible: y.impossible}
 	at := slices.Repeat([]int32{-1}, len(y.buffers))
 	for k, id := range ids {
 		at[id] = int32(k)
@@ -276,25 +278,43 @@ type slab struct {
 	bound   ir.Bytes // its live peak
 }
 
-// begin is where a region begins: at the lowest address or window that a member wishes for.
-func (y *yard) begin(r *region) (at int64, fixed bool) {
-	at = high
+// begins are addresses at which a region may begin, one of whose members has an address or a window: the lowest
+// of those, and so far below their highest end as it must be large. None: nothing is bound.
+func (y *yard) begins(r *region, load int64) []int64 {
+	low, top := int64(high), int64(0)
 	for _, id := range r.ids {
 		if w := y.wishes[id]; w.lo > 0 || w.hi < high {
-			at, fixed = min(at, w.lo), true
+			low, top = min(low, w.lo), max(top, w.lo+int64(y.buffers[id].Size))
 		}
 	}
-	return at, fixed
+	if low == high {
+		return nil
+	}
+	if deep := max(top-load, 0); deep < low {
+		return []int64{low, deep}
+	}
+	return []int64{low}
 }
 
-func (y *yard) packRegion(r *region, o Options) (slab, bool) {
-	b := slab{region: *r, align: int64(ir.Align)}
+// packRegion packs a region by itself, where it begins if that is bound: the least of some tries.
+func (y *yard) packRegion(r *region, o Options) (best slab, found bool) {
+	load := newInstance(y.sub(r.ids, y.base).buffers, y.horizon).bound
+	begins := y.begins(r, int64(load))
+	for _, at := range begins {
+		if b, ok := y.packRegionAt(r, at, true, load, o); ok && (!found || b.size < best.size) {
+			best, found = b, true
+		}
+	}
+	if len(begins) == 0 {
+		return y.packRegionAt(r, 0, false, load, o)
+	}
+	return best, found
+}
+
+func (y *yard) packRegionAt(r *region, at int64, fixed bool, load ir.Bytes, o Options) (slab, bool) {
+	b := slab{region: *r, align: int64(ir.Align), at: at, fixed: fixed, bound: load}
 	for _, id := range r.ids {
 		b.align = max(b.align, y.wishes[id].align)
-	}
-	b.at, b.fixed = y.begin(r)
-	if !b.fixed {
-		b.at = 0
 	}
 	base := int64(0) // free: it will begin at a multiple of align
 	if b.fixed {
@@ -312,14 +332,22 @@ func (y *yard) packRegion(r *region, o Options) (slab, bool) {
 	if !ok {
 		return b, false
 	}
-	b.offsets, b.bound = res.Layout.Offsets, newInstance(s.buffers, s.horizon).bound
+	b.offsets = res.Layout.Offsets
 	low := ir.Offset(math.MaxInt64)
 	for k, at := range b.offsets {
 		b.size = max(b.size, int64(at)+int64(s.buffers[k].Size))
 		low = min(low, at)
 	}
-	// Size and pieces count from the lowest address.
-	return b, (r.size == 0 || b.size-int64(low) <= r.size) && (low == 0 || len(r.pieces) == 0)
+	if r.size > 0 && b.size-int64(low) > r.size || low > 0 && len(r.pieces) > 0 { // they count from the lowest address
+		return b, false
+	}
+	if b.fixed { // what is below the lowest is not the region's
+		b.at, b.size = b.at+int64(low), b.size-int64(low)
+		for k := range b.offsets {
+			b.offsets[k] -= low
+		}
+	}
+	return b, true
 }
 
 // pack places everything; offsets are from the yard's begin.

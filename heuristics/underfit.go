@@ -25,29 +25,28 @@ func (y *yard) packFlat(slabs []slab, o Options) (Result, bool) {
 	if y.impossible || !ok {
 		return Result{}, false
 	}
-	bound := y.boundOf(slabs, units)
+	load := y.load(slabs)
 	if align, ok := y.ordinary(slabs, units); ok {
-		return y.packOrdinary(len(slabs), units, align, bound, o), true
+		return y.packOrdinary(len(slabs), units, align, load, o), true
 	}
-	return y.race(units, bound, o)
+	bound := load
+	for k := range units {
+		if u := &units[k]; int(u.parts[0].ids[0]) < len(y.buffers)-len(slabs) {
+			bound = max(bound, ir.Bytes(u.lo+u.size))
+		}
+	}
+	r, ok := y.race(units, bound, o)
+	r.Load = load
+	return r, ok
 }
 
-// boundOf is a peak that no layout is below: the live peak, with slabs no larger than they must be, and the lowest
-// end of what is bound to an address or window.
-func (y *yard) boundOf(slabs []slab, units []unit) ir.Bytes {
+// load is the live peak, with slabs no larger than they must be: no layout is below.
+func (y *yard) load(slabs []slab) ir.Bytes {
 	buffers := slices.Clone(y.buffers)
 	for k, b := range slabs {
 		buffers[len(buffers)-len(slabs)+k].Size = b.bound
 	}
-	bound := newInstance(buffers, y.horizon).bound
-	n := int32(len(buffers) - len(slabs))
-	for k := range units {
-		u := &units[k]
-		if u.parts[0].ids[0] < n {
-			bound = max(bound, ir.Bytes(u.lo+u.size))
-		}
-	}
-	return bound
+	return newInstance(buffers, y.horizon).bound
 }
 
 // ordinary reports whether the race for ordinary problems can pack the yard: nothing is bound to an address, and all
@@ -108,7 +107,7 @@ func (y *yard) packOrdinary(slabs int, units []unit, align int64, bound ir.Bytes
 	if slabs == 0 { // rounded up, no layout is below r.Bound; the highest buffer need not be
 		bound = max(bound, r.Bound-ir.Bytes(align)+ir.Align)
 	}
-	r.Layout, r.Bound = ir.Layout{Offsets: offsets}, bound
+	r.Layout, r.Bound, r.Load = ir.Layout{Offsets: offsets}, bound, bound
 	return r
 }
 
@@ -140,7 +139,10 @@ func (y *yard) race(units []unit, bound ir.Bytes, o Options) (Result, bool) {
 	})
 	in.under = u
 	r := newRace(in, o)
-	r.run(r.underTries(o.Effort), bound)
+	r.run(r.underTries(EffortFast), bound)
+	if !r.near() {
+		r.run(r.underTries(o.Effort), bound)
+	}
 	if goal := o.Capacity; goal >= bound && r.best.peak > int64(goal) {
 		r.run(r.underTries(EffortMax), goal)
 	}

@@ -112,7 +112,7 @@ func (y *yard) clash(u *unit) bool {
 		for n := k - 1; n >= 0 && highest[n+1] > a.lo; n-- {
 			b := &u.parts[n]
 			rival := func(l int32) bool { return slices.Contains(b.own, l) }
-			if b.hi > a.lo && (y.buffers[a.ids[0]].Overlaps(&y.buffers[b.ids[0]]) || slices.ContainsFunc(a.rivals, rival)) {
+			if b.hi > a.lo && (y.shared || y.buffers[a.ids[0]].Overlaps(&y.buffers[b.ids[0]]) || slices.ContainsFunc(a.rivals, rival)) {
 				return true
 			}
 		}

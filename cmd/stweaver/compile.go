@@ -235,7 +235,9 @@ func (a *app) printSummary(s *compiler.Summary) error {
 	if o := s.Obeyed; o != nil {
 		w.row("", fmt.Sprintf("plan peak %s, without them %s", compiler.Size(o.After), compiler.Size(o.Before)))
 		for _, r := range o.Rules {
-			w.row("", r.String())
+			if r.Cost > 0 {
+				w.row("", r.String())
+			}
 		}
 	}
 	w.row("method", s.Method)

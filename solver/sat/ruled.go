@@ -97,6 +97,7 @@ type ruledModel struct {
 	off   []int64
 	steps []step
 	last  []int32 // by node: the step that gave it its address, -1: none did
+	work  int64   // edges looked at
 	queue []int32
 	in    []bool
 }
@@ -108,6 +109,7 @@ const (
 	ruledRounds    = 20_000
 	ruledCuts      = 50     // contradictions of one choice
 	ruledRelaxMost = 64_000 // steps for one choice; beyond, the alignments turn in circles
+	ruledWork      = 100_000_000
 )
 
 // Refute asks whether the rules can be obeyed together. Infeasible: core are rules that cannot, ascending, and
@@ -286,12 +288,13 @@ func (m *ruledModel) relax(on []bool) (clause []z.Lit, last int, ok bool) {
 		m.queue = append(m.queue, int32(v))
 	}
 	for n := 0; len(m.queue) > 0; n++ {
-		if n > ruledRelaxMost {
+		if n > ruledRelaxMost || m.work > ruledWork {
 			return nil, 0, false
 		}
 		v := m.queue[0]
 		m.queue = m.queue[1:]
 		m.in[v] = false
+		m.work += int64(len(m.out[v]))
 		for _, k := range m.out[v] {
 			e := &m.all[k]
 			if e.d == impossible {
