@@ -259,7 +259,7 @@ static __attribute__((noinline)) void *from_heap_locked(stw_allocator *a, stw_st
     uint32_t b = stwi_heap_alloc_locked(a, s, units, !sweep && !stitch), end;
     void *p = NULL;
     if (!b && sweep) {
-        uint32_t atom = stwi_guest_sweep_locked(a, &a->plan.streams[s->plan], entry, units, &end);
+        uint32_t atom = stwi_guest_sweep_locked(a, s, entry, units, &end);
         p = guest_at_locked(a, s, units, atom, end, vote);
         if (p) {
             ++*class;
@@ -291,7 +291,7 @@ static __attribute__((noinline)) void *from_heap_locked(stw_allocator *a, stw_st
 /* A place in idle arena space; NULL: none. */
 static __attribute__((noinline)) void *guest_locked(stw_allocator *a, const stw_stream *s, uint64_t units, uint32_t list, uint32_t vote)
 {
-    uint32_t end, atom = stwi_guest_find_locked(a, &a->plan.streams[s->plan], list, units, &end);
+    uint32_t end, atom = stwi_guest_find_locked(a, s, list, units, &end);
     void *p = guest_at_locked(a, s, units, atom, end, vote);
     a->stats.dynamic += p != NULL;
     return p;

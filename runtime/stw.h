@@ -117,7 +117,7 @@ typedef struct {
     uint64_t sweeps; /* times the plan was read for idle space, before a heap committed memory */
     uint64_t trims, returned_bytes; /* times that heaps gave memory back, and how much in all */
     uint64_t event_records, event_waits; /* events recorded; waits asked of a stream */
-    uint64_t young_waits;    /* of those, for an event less than the plan's AGE requests old (at least 128; without one 500) */
+    uint64_t young_waits;    /* of those, for an event younger than 7/8 of the plan's AGE (at least 128; without one 500) in requests */
     uint64_t waited_age;     /* age of the events waited for, in requests, summed */
     uint64_t event_failures; /* times the backend could not record, wait or ask; the request went elsewhere */
     uint64_t deferred;  /* blocks that heaps held back at their free for a stream named by stw_record_stream */

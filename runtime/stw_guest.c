@@ -127,11 +127,20 @@ static uint32_t best_run(const stw_allocator *a, const stw_plan_stream *s, const
     return found;
 }
 
-uint32_t stwi_guest_find_locked(const stw_allocator *a, const stw_plan_stream *s, uint32_t list, uint64_t units, uint32_t *end)
+/* The same for a stream of the plan; first where it need not wait for the young work of another stream. */
+static uint32_t best_place(stw_allocator *a, const stw_stream *s, const uint64_t *needed, uint64_t units, uint32_t *end)
+{
+    const stw_plan_stream *range = &a->plan.streams[s->plan];
+    const uint64_t *dear = a->order ? stwi_order_dear_locked(a, s, needed) : NULL;
+    uint32_t found = dear ? best_run(a, range, dear, units, end) : STW_NO_ENTRY;
+    return found != STW_NO_ENTRY ? found : best_run(a, range, needed, units, end);
+}
+
+uint32_t stwi_guest_find_locked(stw_allocator *a, const stw_stream *s, uint32_t list, uint64_t units, uint32_t *end)
 {
     if (a->plan.n_atoms == 0)
         return STW_NO_ENTRY;
-    return best_run(a, s, a->plan.needs + (size_t)list * a->plan.words, units, end);
+    return best_place(a, s, a->plan.needs + (size_t)list * a->plan.words, units, end);
 }
 
 /* Marks what is kept, and what the `count` entries from position `at` on start to use. */
@@ -183,7 +192,7 @@ const uint64_t *stwi_guest_needs_locked(stw_allocator *a, uint32_t entry)
     return a->needed;
 }
 
-uint32_t stwi_guest_sweep_locked(stw_allocator *a, const stw_plan_stream *s, uint32_t entry, uint64_t units, uint32_t *end)
+uint32_t stwi_guest_sweep_locked(stw_allocator *a, const stw_stream *s, uint32_t entry, uint64_t units, uint32_t *end)
 {
     uint32_t at;
     uint64_t step, least;
@@ -193,7 +202,7 @@ uint32_t stwi_guest_sweep_locked(stw_allocator *a, const stw_plan_stream *s, uin
     for (;; step /= 2) {
         read_needs(a, at, step);
         a->swept += step;
-        uint32_t found = best_run(a, s, a->needed, units, end);
+        uint32_t found = best_place(a, s, a->needed, units, end);
         if (found != STW_NO_ENTRY || step / 2 < least || step / 2 == 0)
             return found;
     }

@@ -455,10 +455,10 @@ static inline uint32_t stwi_match_locked(stw_allocator *a, uint64_t units, uint1
 
 /* First atom of the best place for `units` of a plan stream, free and not named by the list;
  * *end: one past the last atom it would touch. STW_NO_ENTRY: none. */
-uint32_t stwi_guest_find_locked(const stw_allocator *a, const stw_plan_stream *s, uint32_t list, uint64_t units, uint32_t *end);
+uint32_t stwi_guest_find_locked(stw_allocator *a, const stw_stream *s, uint32_t list, uint64_t units, uint32_t *end);
 /* The same for a request without a list, by reading the plan: of `entry`, or, where that is STW_NO_ENTRY,
  * of an unknown life. STW_NO_ENTRY also where that would cost more than the requests so far have paid for. */
-uint32_t stwi_guest_sweep_locked(stw_allocator *a, const stw_plan_stream *s, uint32_t entry, uint64_t units, uint32_t *end);
+uint32_t stwi_guest_sweep_locked(stw_allocator *a, const stw_stream *s, uint32_t entry, uint64_t units, uint32_t *end);
 /* The atoms that planned requests start to use while a request of `entry` is alive, as stwi_guest_sweep_locked
  * knows its life, or a whole step where it does not; NULL: not known. */
 const uint64_t *stwi_guest_needs_locked(stw_allocator *a, uint32_t entry);
@@ -510,6 +510,9 @@ void stwi_order_drop(stw_allocator *a);
 /* Makes the stream wait for all others that had the atoms [begin, end), so that its work from now on may use
  * them. False: there is no way to make sure. The order is there (a->order). */
 bool stwi_order_take_locked(stw_allocator *a, const stw_stream *s, uint32_t begin, uint32_t end);
+/* The atoms that are needed, and those that the stream could only have by waiting for something young; NULL: there are none
+ * of these. Good until the next call. The order is there. */
+const uint64_t *stwi_order_dear_locked(stw_allocator *a, const stw_stream *s, const uint64_t *needed);
 /* The allocation r of the arena is freed, in the atoms [begin, end). The order is there. */
 void stwi_order_freed_locked(stw_allocator *a, const stw_rec *r, uint32_t begin, uint32_t end);
 /* Stream s, not its own, uses r, too. False: that cannot be remembered. The order is there. */

@@ -21,10 +21,11 @@
  * stream A, for the largest number of its atoms; what known[B][A] covers needs no wait.
  *
  * Which event? An event costs its recording, a wait costs overlap unless it is for something long past.
- * So an event is recorded on a stream some time after its first free that none covers (`every`, a part of
- * AGE), not for each, and B waits for the youngest event that is at least AGE requests old, if that covers what it
- * needs: it will cover the next reuses as well; else for the oldest that does; else for one recorded
- * now. STW_EVENTS of each stream are kept: that is two AGEs.
+ * So an event is recorded on a stream some time after its first free that none covers (`every`, an eighth of
+ * AGE), not for each, and B waits for the youngest event that is old (AGE - every requests: what was freed AGE
+ * ago is covered by such a one), if that covers what it needs: it will cover the next reuses as well; else for the oldest that
+ * does; else for one recorded now. STW_EVENTS of each stream are kept: that is two AGEs. Guests, which may choose,
+ * are first looked a place for that needs no other wait.
  *
  * Waits are transitive. An event carries what its stream knew when it was recorded, a vector clock
  * (Fidge 1988, Mattern 1989): B waiting for A after A has waited for C needs no wait for C. Of several
@@ -76,8 +77,9 @@ bool stwi_order_make(stw_allocator *a, bool shared)
     o->known = stwi_map(STW_ORDERED * row);
     o->clocks = stwi_map(STW_ORDERED * STW_EVENTS * row);
     o->nodes = stwi_map(o->cap_nodes * sizeof *o->nodes);
+    o->dear = stwi_map(a->occupied_bytes);
     a->order = o;
-    if (!stwi_table_init(&o->marked, 6) || !o->known || !o->clocks || !o->nodes) {
+    if (!stwi_table_init(&o->marked, 6) || !o->dear || !o->known || !o->clocks || !o->nodes) {
         stwi_order_drop(a);
         return false;
     }
@@ -86,6 +88,7 @@ bool stwi_order_make(stw_allocator *a, bool shared)
     o->age = shared ? a->plan.shared_age - 1 : DEFAULT_AGE;
     o->age = o->age < LEAST_AGE ? LEAST_AGE : o->age;
     o->every = o->age / 8 < MOST_EVERY ? o->age / 8 : MOST_EVERY;
+    o->age -= o->every;
     o->due = UINT64_MAX;
     return true;
 }
@@ -105,6 +108,7 @@ void stwi_order_drop(stw_allocator *a)
     stwi_unmap(o->known, STW_ORDERED * row);
     stwi_unmap(o->clocks, STW_ORDERED * STW_EVENTS * row);
     stwi_unmap(o->nodes, o->cap_nodes * sizeof *o->nodes);
+    stwi_unmap(o->dear, a->occupied_bytes);
     stwi_table_drop(&o->marked);
     stwi_unmap(o, sizeof *o);
     a->order = NULL;
@@ -259,6 +263,42 @@ static uint64_t latest(const stw_line *l, uint32_t begin, uint32_t end, uint64_t
     for (uint32_t w = w0 + 1; w < w1; w++)
         t = l->most[w] > known && l->most[w] > t ? l->most[w] : t;
     return t;
+}
+
+/* The number up to which b may wait for l's stream as if it cost nothing. */
+static uint64_t cheap(const stw_allocator *a, uint32_t b, const stw_line *l)
+{
+    const stw_order *o = a->order;
+    uint64_t t = stwi_known(o, b)[l - o->line], now = stwi_requests(&a->stats);
+    t = l->reached > t ? l->reached : t;
+    for (uint32_t i = l->n; i-- > 0;) {
+        const stw_event *e = &l->events[(l->first + i) % STW_EVENTS];
+        if (now - e->asked >= o->age)
+            return e->covers > t ? e->covers : t;
+    }
+    return t;
+}
+
+const uint64_t *stwi_order_dear_locked(stw_allocator *a, const stw_stream *s, const uint64_t *needed)
+{
+    stw_order *o = a->order;
+    const uint32_t b = s->index;
+    bool any = false;
+    for (uint32_t i = 0; b < STW_ORDERED && i < o->n; i++) {
+        const stw_line *l = &o->line[o->lines[i]];
+        const uint64_t t = cheap(a, b, l);
+        for (uint32_t w = 0; o->lines[i] != b && l->atom && w <= (a->plan.n_atoms - 1) >> 6; w++) {
+            if (l->most[w] <= t)
+                continue;
+            if (!any)
+                memcpy(o->dear, needed, a->occupied_bytes);
+            any = true;
+            for (uint32_t k = w << 6; k < a->plan.n_atoms && k >> 6 == w; k++)
+                if (l->atom[k] > t || l->all[w] > t)
+                    o->dear[w] |= UINT64_C(1) << (k & 63);
+        }
+    }
+    return any ? o->dear : NULL;
 }
 
 static void note_atoms(stw_line *l, uint32_t begin, uint32_t end, uint64_t number)

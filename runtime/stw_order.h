@@ -39,13 +39,14 @@ typedef struct {
 struct stw_order {
     uint64_t frees;  /* the number of the last free */
     uint64_t due;    /* requests at which an event should be recorded next */
-    uint64_t age;    /* requests after which waiting is thought to cost nothing */
+    uint64_t age;    /* requests after which waiting for an event is thought to cost nothing */
     uint64_t every;  /* requests after which a free should be covered by an event */
     uint32_t n;      /* streams with a line */
     uint32_t lines[STW_ORDERED]; /* their indexes, as they came */
     stw_line line[STW_ORDERED];
     uint64_t *known;  /* known[b * STW_ORDERED + x]: work of b from now on begins after the frees of x up to that number */
     uint64_t *clocks; /* the same for whoever waits for an event: row (x * STW_EVENTS + its place in the ring) */
+    uint64_t *dear;   /* bit per atom, scratch */
     stw_table marked; /* address -> its first mark */
     stw_node *nodes;  /* node 0 is nobody */
     uint32_t n_nodes, cap_nodes, spare;

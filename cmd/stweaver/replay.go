@@ -59,7 +59,7 @@ type replayOutput struct {
 type streamsOutput struct {
 	Records float64 `json:"event_records_per_iteration"`
 	Waits   float64 `json:"event_waits_per_iteration"`
-	Young   float64 `json:"young_waits_per_iteration"` // for an event less than the plan's AGE (at least 128) requests old
+	Young   float64 `json:"young_waits_per_iteration"` // for an event younger than 7/8 of the plan's AGE (at least 128) in requests
 	Age     float64 `json:"event_wait_age"`            // of the events waited for, requests, mean
 }
 

@@ -86,7 +86,7 @@ type Stats struct {
 	Trims, ReturnedBytes             uint64 // times that heaps gave memory back, and how much in all
 
 	EventRecords, EventWaits uint64 // events recorded; waits asked of a stream
-	YoungWaits               uint64 // of those, for an event less than the plan's AGE requests old (at least 128; without one 500)
+	YoungWaits               uint64 // of those, for an event younger than 7/8 of the plan's AGE (at least 128; without one 500) in requests
 	WaitedAge                uint64 // age of the events waited for, in requests, summed
 	EventFailures            uint64 // times the backend could not record, wait or ask; the request went elsewhere
 	Deferred                 uint64 // blocks that heaps held back at their free for a stream named by RecordStream
@@ -258,7 +258,10 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 		switch {
 		case slot.Flags&Planned == 0:
 			class = Dynamic
-			if r, ok := a.occupied.idle(a.plan.Streams[slot.Stream], slot.List, z); ok && a.takeArena(stream, r) {
+			if slot.List == 0 {
+				break
+			}
+			if r, ok := a.place(stream, a.occupied.needs[slot.List-1], z); ok && a.takeArena(stream, r) {
 				a.stats.Guests++
 				return a.hand(Addr{0, r.begin}, live{size: z, span: r.end - r.begin, vote: vote, stream: stream}, Dynamic), true
 			}
@@ -272,11 +275,10 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 			return a.hand(Addr{0, begin}, live{size: z, span: end - begin, vote: vote, stream: stream}, Hit), true
 		}
 	}
-	s := a.planStream(stream)
-	sweep := s >= 0 && class != Dynamic
+	sweep := a.planStream(stream) >= 0 && class != Dynamic
 	h, ok := a.ready(stream, z, !sweep)
 	if !ok && sweep {
-		if r, found := a.sweep(a.plan.Streams[s], entry, z); found && a.takeArena(stream, r) {
+		if r, found := a.sweep(stream, entry, z); found && a.takeArena(stream, r) {
 			a.stats.Guests++
 			return a.hand(Addr{0, r.begin}, live{size: z, span: r.end - r.begin, vote: vote, stream: stream}, class), true
 		}
@@ -372,7 +374,7 @@ func (a *Allocator) missing(h *growing, z uint64) uint64 {
 
 // sweep reads the plan for a place where z bytes are in nobody's way: for the life of the entry, or,
 // where entry is -1, for a step, half of one, and so on.
-func (a *Allocator) sweep(s Stream, entry int, z uint64) (interval, bool) {
+func (a *Allocator) sweep(stream uint64, entry int, z uint64) (interval, bool) {
 	m := a.match
 	n, wrap := len(a.plan.Entries), m.loop
 	step := uint64(n - wrap)
@@ -395,7 +397,7 @@ func (a *Allocator) sweep(s Stream, entry int, z uint64) (interval, bool) {
 	} else {
 		if m.mode != inSync { // the plan is not being executed: nothing is known to be needed
 			a.stats.Sweeps++
-			return a.occupied.run(s, a.occupied.kept, z)
+			return a.place(stream, a.occupied.kept, z)
 		}
 		at, _ = m.best()
 	}
@@ -408,7 +410,7 @@ func (a *Allocator) sweep(s Stream, entry int, z uint64) (interval, bool) {
 			}
 		}
 		a.swept += step
-		r, ok := a.occupied.run(s, needed, z)
+		r, ok := a.place(stream, needed, z)
 		if ok || step/2 < least || step/2 == 0 {
 			return r, ok
 		}

@@ -129,14 +129,6 @@ func (a *arena) drop(r interval) {
 	a.use(r, false)
 }
 
-// idle finds the place of a guest of z rounded bytes whose entry has that list of needs.
-func (a *arena) idle(s Stream, list uint32, z uint64) (interval, bool) {
-	if list == 0 {
-		return interval{}, false
-	}
-	return a.run(s, a.needs[list-1], z)
-}
-
 // run finds, of the maximal runs of atoms inside s's range that are free and not needed, the smallest
 // that has z bytes, the lowest among equals. It returns the atoms that a guest touches there.
 func (a *arena) run(s Stream, needed []bool, z uint64) (interval, bool) {

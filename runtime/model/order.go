@@ -34,7 +34,7 @@ const never = ^uint64(0)
 
 type order struct {
 	shared          bool
-	age, every, due uint64
+	age, every, due uint64 // an event is old at that age
 	frees           uint64
 	lines           []*line
 	known           map[[2]uint64]uint64 // by waiting and waited for handle
@@ -66,6 +66,7 @@ func newOrder(shared bool, sharedAge uint32) *order {
 		o.age = max(uint64(sharedAge)-1, leastAge)
 	}
 	o.every = min(o.age/8, mostEvery)
+	o.age -= o.every
 	return o
 }
 
@@ -235,6 +236,35 @@ func (a *Allocator) atoms(r interval) (from, to int) {
 	for to = from; a.occupied.edges[to] < r.end; to++ {
 	}
 	return from, to
+}
+
+// place finds room for a guest of stream b, which the plan knows.
+func (a *Allocator) place(b uint64, needed []bool, z uint64) (interval, bool) {
+	o, s := a.order, a.plan.Streams[a.planStream(b)]
+	if o == nil || a.streamIndex(b) >= orderedStreams {
+		return a.occupied.run(s, needed, z)
+	}
+	dear := append([]bool(nil), needed...)
+	for _, l := range o.lines {
+		if l.handle == b {
+			continue
+		}
+		cheap := max(o.known[[2]uint64{b, l.handle}], l.reached)
+		for _, e := range l.events {
+			if a.answered()-e.asked >= o.age {
+				cheap = max(cheap, e.covers)
+			}
+		}
+		for i, t := range l.number {
+			if t > cheap {
+				dear[i] = true
+			}
+		}
+	}
+	if r, ok := a.occupied.run(s, dear, z); ok {
+		return r, true
+	}
+	return a.occupied.run(s, needed, z)
 }
 
 // takeArena takes r, which is free, for b, if b can be made to wait for everyone it has to.
