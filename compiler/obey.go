@@ -138,6 +138,9 @@ func (c *Compiled) packUnder(search context.Context, share *share, o heuristics.
 		o.Capacity = limit - base
 	}
 	r, ok := heuristics.PackUnder(p, ir.Offset(base), o)
+	if !ok && search.Err() != nil {
+		return sp, &InfeasibleError{Msg: "the search was interrupted before a layout that obeys the rules was found"}
+	}
 	if !ok {
 		return sp, c.contradiction()
 	}

@@ -70,3 +70,78 @@ func TestPackUnderNothing(t *testing.T) {
 		}
 	}
 }
+
+// Streams that share addresses, under rules: what is found obeys both.
+func TestPackUnderShared(t *testing.T) {
+	cases, found := 0, 0
+	rapid.Check(t, func(t *rapid.T) {
+		seed := rapid.Uint64().Draw(t, "seed")
+		r := testkit.Rand(seed)
+		p := &ir.Problem{Streams: []uint64{0, 7}}
+		p.Buffers, p.L0, p.L1 = testkit.Loop(seed, rapid.IntRange(8, 60).Draw(t, "n"), 24, 5)
+		p.Sharing = ir.Sharing{On: true, Age: ir.Tick(r.Below(6))}
+		for i := range p.Buffers {
+			p.Buffers[i].Stream = ir.StreamID(r.Below(2))
+		}
+		plain := Pack(p.Buffers, p.L1, Options{Workers: 1, Shared: &Shared{Age: p.Sharing.Age, Loop: p.L0}})
+		p.Constraints = testkit.Derive(&r, p, &plain.Layout, 8)
+		p.Constraints.Capacity = 0
+		res, ok := PackUnder(p, 0, Options{Workers: 1, Shared: &Shared{Age: p.Sharing.Age, Loop: p.L0}})
+		if cases++; !ok {
+			return
+		}
+		found++
+		if v := ir.Verify(p, nil, &res.Layout); len(v) > 0 {
+			t.Fatalf("%s: %v", res.Packer, v)
+		}
+	})
+	t.Logf("%d of %d found", found, cases)
+	if found*100 < cases*80 {
+		t.Errorf("a layout exists in all %d cases, found in %d", cases, found)
+	}
+}
+
+// Addresses that the user gives are kept, and found in no time: google/minimalloc issue 9 got no answer for 200
+// buffers with 10 of them pinned.
+func TestPackUnderPins(t *testing.T) {
+	for seed := range uint64(6) {
+		b, _, h := testkit.Loop(seed, 180, 400, 5)
+		p := &ir.Problem{Buffers: b, Streams: []uint64{0}, L1: h}
+		l := Pack(b, h, Options{}).Layout
+		pins := &ir.Constraints{}
+		r := testkit.Rand(seed)
+		for range 10 {
+			id := ir.BufferID(r.Below(len(b)))
+			pins.Pins = append(pins.Pins, ir.Pin{Lo: l.Offsets[id], Buffers: []ir.BufferID{id}})
+		}
+		p.Constraints = pins
+		res, ok := PackUnder(p, 0, Options{Effort: EffortDefault})
+		if !ok {
+			t.Fatalf("seed %d: nothing found", seed)
+		}
+		if v := ir.Verify(p, nil, &res.Layout); len(v) > 0 {
+			t.Fatalf("seed %d: %v", seed, v)
+		}
+		t.Logf("peak %d, without pins %d, bound %d: %s", res.Layout.Peak, l.Peak, res.Bound, res.Packer)
+		if res.Layout.Peak > l.Peak*103/100 {
+			t.Errorf("seed %d: peak %d, without pins %d", seed, res.Layout.Peak, l.Peak)
+		}
+	}
+}
+
+// The result depends on nothing but the input.
+func TestPackUnderDeterministic(t *testing.T) {
+	for seed := range uint64(4) {
+		r := testkit.Rand(seed)
+		p := &ir.Problem{Streams: []uint64{0}}
+		p.Buffers, p.L0, p.L1 = testkit.Loop(seed, 120, 60, 5)
+		l := testkit.FirstFit(&r, p, true)
+		p.Constraints = testkit.Derive(&r, p, l, 10)
+		want, ok := PackUnder(p, 0, Options{Effort: 4, Workers: 1})
+		for _, workers := range []int{2, 3, 7} {
+			if got, also := PackUnder(p, 0, Options{Effort: 4, Workers: workers}); ok != also || !reflect.DeepEqual(got, want) {
+				t.Fatalf("seed %d: %d workers: %s (%t), one: %s (%t)", seed, workers, brief(got), also, brief(want), ok)
+			}
+		}
+	}
+}
