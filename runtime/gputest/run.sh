@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# usage: run.sh [PYTHON]      in a checkout that has been built (make build so), on a machine with a GPU and PyTorch
+#
+# What only a GPU can show, in at most five minutes: the backend on the real driver (contents by copies, one piece of
+# memory at two addresses); the same losses, bit for bit, natively and by a plan, over 20 steps of a small GPT with recomputation;
+# what both reserve; ns a call; and that 50 fresh processes leave nothing behind. GPUTEST_PROCESSES is
+# another number of them. GPUTEST_PHANTOM=1 says that the device is a phantom: its losses mean nothing and are not compared.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+python=${1:-python3}
+processes=${GPUTEST_PROCESSES:-50}
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+export PYTHONPATH=$PWD/python PYTHONDONTWRITEBYTECODE=1 CUBLAS_WORKSPACE_CONFIG=:4096:8
+job() { "$python" -W ignore runtime/gputest/gpt.py "$@"; }
+
+for needed in bin/stweaver build/libstweaver.so; do
+  [ -e "$needed" ] || { echo "gputest: there is no $needed; make build so" >&2; exit 2; }
+done
+if [ -z "${GPUTEST_PHANTOM:-}" ]; then
+  make -s build/runtime/plain/phantom_cuda
+  build/runtime/plain/phantom_cuda --copy
+fi
+
+job --out "$out/native.json"
+job --out "$out/again.json"
+job --out "$out/record.json" --mode record --profile "$out/gpt.stwp" --steps 6
+bin/stweaver compile "$out/gpt.stwp" -o "$out/gpt.plan" --json >"$out/compile.json"
+bin/stweaver verify "$out/gpt.plan" "$out/gpt.stwp" >/dev/null
+job --out "$out/heap.json" --mode heap
+job --out "$out/plan.json" --mode plan --plan "$out/gpt.plan"
+
+before=$(job --probe)
+seq "$processes" | xargs -P 4 -I{} "$python" -W ignore runtime/gputest/gpt.py --out "$out/fresh{}.json" --mode plan --plan "$out/gpt.plan" --steps 2
+after=$(job --probe)
+"$python" runtime/gputest/compare.py "$out" "$processes" "$before" "$after"
