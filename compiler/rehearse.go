@@ -216,13 +216,14 @@ func (c *Compiled) recorded() (*Workload, error) {
 	return c.Workload(WorkloadOptions{Iterations: n})
 }
 
-// rehearse runs w through the model with plan, nil for the heap alone.
+// rehearse runs w through the model with plan, nil for the heap alone. Idle memory is not moved: that helps
+// for a while, and a plan should do without.
 func (c *Compiled) rehearse(w *Workload, plan *ir.Plan) (reserved, live ir.Bytes) {
 	var p *model.Plan
 	if plan != nil {
 		p = ModelPlan(plan)
 	}
-	a, err := model.New(p, model.Options{Granularity: rehearsalPage, HeapBytes: 1 << 40})
+	a, err := model.New(p, model.Options{Granularity: rehearsalPage, HeapBytes: 1 << 40, Still: true})
 	if err != nil {
 		panic(fmt.Sprintf("BUG: rehearsal: %v", err))
 	}

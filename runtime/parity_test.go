@@ -294,6 +294,7 @@ var counters = []struct {
 	{"bad free", func(s *model.Stats) uint64 { return s.BadFree }},
 	{"restarts", func(s *model.Stats) uint64 { return s.Restarts }},
 	{"trims", func(s *model.Stats) uint64 { return s.Trims }},
+	{"moves", func(s *model.Stats) uint64 { return s.Moves }},
 	{"sweeps", func(s *model.Stats) uint64 { return s.Sweeps }},
 	{"event records", func(s *model.Stats) uint64 { return s.EventRecords }},
 	{"event waits", func(s *model.Stats) uint64 { return s.EventWaits }},
@@ -336,6 +337,7 @@ func playDiverged(src plantest.Source, entries int, sum reached) error {
 	if src(5) == 0 {
 		o.HeapBytes = 1 << 20
 	}
+	o.Still = src(5) == 0
 	if src(4) == 0 {
 		c.Plan.Capacity = c.Plan.Arena + uint64(src(1<<22))
 	}

@@ -131,12 +131,12 @@ func (a *Allocator) Run(s *model.Script, o RunOptions) (*RunResult, error) {
 
 // addresses fills in where each request went and counts those that went nowhere.
 func (a *Allocator) addresses(r *RunResult, at []C.uintptr_t, s *model.Script, threads int) {
-	arena, size := a.Arena(), r.Stats.ArenaBytes
+	arena := a.Arena()
 	r.Addresses = make([]Address, len(at))
 	for i, p := range at {
 		p &^= 1 // freed
 		r.Addresses[i] = Address(p)
-		if off := uint64(p) - uint64(arena); arena != 0 && p != 0 && off < size {
+		if off := uint64(p) - uint64(arena); arena != 0 && p != 0 && off < a.arena {
 			r.Addresses[i] = Address(off | 1)
 		}
 	}

@@ -36,21 +36,6 @@ static uint64_t lower_limit(uint64_t a, uint64_t b)
     return a && (!b || a < b) ? a : b;
 }
 
-static bool make_arena(stw_allocator *a)
-{
-    const stw_backend *b = &a->backend;
-    a->arena = b->reserve(b->ctx, a->arena_reserved_bytes);
-    if (!a->arena)
-        return false;
-    if ((uintptr_t)a->arena % STW_PLAN_ALIGN != 0 || b->commit(b->ctx, a->arena, a->arena_reserved_bytes) != 0) {
-        b->release(b->ctx, a->arena, a->arena_reserved_bytes);
-        a->arena = NULL;
-        return false;
-    }
-    a->stats.arena_bytes = a->stats.reserved_bytes = a->stats.peak_reserved_bytes = a->arena_reserved_bytes;
-    return true;
-}
-
 static bool make_records(stw_allocator *a)
 {
     a->occupied_bytes = (a->plan.n_atoms / 64 + 1) * sizeof *a->occupied;
@@ -64,7 +49,7 @@ static bool make_records(stw_allocator *a)
            (a->occupied = stwi_map(a->occupied_bytes)) != NULL &&
            (a->needed = stwi_map(a->occupied_bytes)) != NULL &&
            (a->taken_plan_streams = stwi_map(a->taken_bytes)) != NULL &&
-           (a->match.all = stwi_map(a->all_bytes)) != NULL &&
+           (a->match.all = stwi_map(a->all_bytes)) != NULL && (a->touched = stwi_map(a->touched_bytes)) != NULL &&
            (a->plan.shared_age == 0 || a->plan.n_streams < 2 || !a->backend.event_record || stwi_order_make(a, true));
 }
 
@@ -74,10 +59,7 @@ static void drop(stw_allocator *a)
     for (uint32_t i = 0; i < a->n_streams; i++)
         if (a->streams[i].heap)
             stwi_heap_drop(a, a->streams[i].heap);
-    if (a->arena) {
-        a->backend.decommit(a->backend.ctx, a->arena, a->arena_reserved_bytes);
-        a->backend.release(a->backend.ctx, a->arena, a->arena_reserved_bytes);
-    }
+    stwi_space_close(a, &a->arena);
     stwi_order_drop(a);
     stwi_table_drop(&a->live);
     stwi_table_drop(&a->handles);
@@ -86,6 +68,7 @@ static void drop(stw_allocator *a)
     stwi_unmap(a->needed, a->occupied_bytes);
     stwi_unmap(a->taken_plan_streams, a->taken_bytes);
     stwi_unmap(a->match.all, a->all_bytes);
+    stwi_unmap(a->touched, a->touched_bytes);
     stwi_plan_drop(&a->plan);
     stwi_unmap(a, sizeof *a);
 }
@@ -129,13 +112,19 @@ stw_status stw_create(stw_allocator **out, const void *plan, size_t plan_bytes, 
     }
     a->capacity_bytes = lower_limit(a->capacity_bytes, a->plan.capacity_bytes);
     const char *trouble = NULL;
-    a->arena_reserved_bytes = round_up(a->plan.arena_bytes, granule);
+    const uint64_t arena = round_up(a->plan.arena_bytes, granule);
+    a->granule_shift = (uint32_t)__builtin_ctzll(granule) - STW_UNIT_SHIFT;
+    a->touched_bytes = (arena / granule / 64 + 1) * sizeof *a->touched;
+    if (!options || !options->still) {
+        a->movable_bytes = STW_MOVE_ARENAS * arena;
+        a->movable_lap_bytes = arena / STW_MOVE_LAP;
+    }
     if (!make_records(a) || (options && options->stitch_bytes && !stwi_stitch_make(a, options->stitch_bytes)))
         trouble = "create: no memory for the allocator's own records";
-    else if (a->capacity_bytes && a->arena_reserved_bytes > a->capacity_bytes)
+    else if (a->capacity_bytes && arena > a->capacity_bytes)
         trouble = "create: the plan's arena is larger than the capacity";
-    else if (a->arena_reserved_bytes && !make_arena(a))
-        trouble = "create: the backend has no memory for the plan's arena";
+    else if (arena && !stwi_space_open(a, &a->arena, arena))
+        trouble = "create: the backend has no address space for the plan's arena";
     if (trouble) {
         drop(a);
         return say(err, err_bytes, STW_E_MEMORY, trouble);
@@ -221,12 +210,24 @@ static void record_locked(stw_allocator *a, void *p, uint64_t units, uint32_t re
         a->stats.peak_live_bytes = a->stats.live_bytes;
 }
 
-/* Takes the atoms [begin, end) for later work of s, if all are free and it can be made to wait for who had them. */
-static inline bool take_locked(stw_allocator *a, const stw_stream *s, uint32_t begin, uint32_t end)
+/* Commits memory of the arena that has been taken, under pressure after a trim. */
+static __attribute__((noinline)) bool commit_arena_locked(stw_allocator *a, uint64_t start, uint64_t units)
+{
+    if (stwi_space_commit_far_locked(a, &a->arena, start, units))
+        return true;
+    stwi_limbo_leave_all_locked(a, true);
+    return stwi_trim_for_locked(a, &a->arena, start, units) > 0 && stwi_space_commit_far_locked(a, &a->arena, start, units);
+}
+
+/* Takes the atoms [begin, end) for later work of s, which uses `units` from where they begin, if all are free, there is memory, and s
+ * can be made to wait for who had them. */
+static inline bool take_locked(stw_allocator *a, const stw_stream *s, uint32_t begin, uint32_t end, uint64_t start, uint64_t units)
 {
     if (!stwi_range_take(a->occupied, begin, end))
         return false;
-    if (__builtin_expect(a->order != NULL, 0) && !stwi_order_take_locked(a, s, begin, end)) {
+    if (__builtin_expect((start + units > a->arena.solid && !commit_arena_locked(a, start, units)) ||
+                             (a->order != NULL && !stwi_order_take_locked(a, s, begin, end)),
+                         0)) {
         stwi_range_give(a->occupied, begin, end);
         return false;
     }
@@ -235,15 +236,15 @@ static inline bool take_locked(stw_allocator *a, const stw_stream *s, uint32_t b
 
 bool stwi_arena_take_locked(stw_allocator *a, const stw_stream *s, uint32_t begin, uint32_t end)
 {
-    return take_locked(a, s, begin, end);
+    return take_locked(a, s, begin, end, 0, 0);
 }
 
 /* Takes the atoms [atom, end) for a guest; NULL where there are none to take. */
 static void *guest_at_locked(stw_allocator *a, const stw_stream *s, uint64_t units, uint32_t atom, uint32_t end, uint32_t vote)
 {
-    if (atom == STW_NO_ENTRY || !take_locked(a, s, atom, end))
+    if (atom == STW_NO_ENTRY || !take_locked(a, s, atom, end, a->plan.bounds[atom], units))
         return NULL;
-    void *p = a->arena + ((uint64_t)a->plan.bounds[atom] << STW_UNIT_SHIFT);
+    void *p = a->arena.base + ((uint64_t)a->plan.bounds[atom] << STW_UNIT_SHIFT);
     a->stats.guests++;
     record_locked(a, p, units, STW_GUEST | atom, s, true, vote);
     return p;
@@ -283,7 +284,7 @@ static __attribute__((noinline)) void *from_heap_locked(stw_allocator *a, stw_st
     if (a->stats.heap_live_bytes > a->stats.heap_peak_bytes)
         a->stats.heap_peak_bytes = a->stats.heap_live_bytes;
     if (!p)
-        p = s->heap->base + ((uint64_t)s->heap->blocks[b].start << STW_UNIT_SHIFT);
+        p = s->heap->space.base + ((uint64_t)s->heap->blocks[b].start << STW_UNIT_SHIFT);
     record_locked(a, p, units, b, s, false, vote);
     return p;
 }
@@ -303,8 +304,9 @@ static __attribute__((noinline)) void lap_locked(stw_allocator *a)
     uint64_t served = stwi_heap_requests(&a->stats);
     if (served == a->lap_heap) {
         stwi_limbo_leave_all_locked(a, false);
-        stwi_trim_locked(a);
+        stwi_trim_heaps_locked(a);
     }
+    a->movable_bytes += a->movable_lap_bytes;
     a->lap_heap = served;
 }
 
@@ -343,9 +345,9 @@ static inline void *malloc_locked(stw_allocator *a, uint64_t units, uint64_t han
         if (a->resized < STW_RESIZED_TRUSTED) /* it may only pass for the entry */
             return from_heap_locked(a, s, units, entry, vote, &a->stats.unknown);
     }
-    if (!take_locked(a, s, slot->atom_begin, slot->atom_end))
+    if (!take_locked(a, s, slot->atom_begin, slot->atom_end, slot->lo, units))
         return from_heap_locked(a, s, units, entry, vote, &a->stats.conflicts);
-    void *p = a->arena + ((uint64_t)slot->lo << STW_UNIT_SHIFT);
+    void *p = a->arena.base + ((uint64_t)slot->lo << STW_UNIT_SHIFT);
     a->stats.hits++;
     record_locked(a, p, units, id, s, true, vote);
     return p;
@@ -504,7 +506,7 @@ void stwi_range_give_wide(uint64_t *bits, uint32_t begin, uint32_t end)
 
 void *stw_arena(const stw_allocator *a)
 {
-    return a ? a->arena : NULL;
+    return a ? a->arena.base : NULL;
 }
 
 const char *stw_status_string(stw_status s)

@@ -91,6 +91,7 @@ typedef struct {
      * the allocator did (stw_report). Called under the lock: it must not call back. */
     void (*say)(void *ctx, const char *text);
     void *say_ctx;
+    int still; /* 1: idle memory is given back on request, under pressure and at a lap only, never moved (stats.moves) */
 } stw_options;
 
 /* Counters since creation. Every request with size > 0 that got an address is exactly one of hits,
@@ -98,7 +99,7 @@ typedef struct {
 typedef struct {
     uint64_t requests, frees;
     uint64_t hits;      /* planned address handed out */
-    uint64_t conflicts; /* planned range was occupied */
+    uint64_t conflicts; /* planned range was occupied, or there was no memory for it */
     uint64_t too_large; /* planned entry, request larger than its slot */
     uint64_t dynamic;   /* matched an entry that has no place */
     uint64_t guests;    /* unplanned or displaced requests that were put into idle space of the arena */
@@ -112,10 +113,11 @@ typedef struct {
     uint64_t live_bytes, peak_live_bytes;         /* handed out, rounded */
     uint64_t heap_live_bytes, heap_peak_bytes;    /* the part served by heaps */
     uint64_t reserved_bytes, peak_reserved_bytes; /* committed: arena + heaps, in granules */
-    uint64_t arena_bytes;                         /* committed for the arena */
+    uint64_t arena_bytes;                         /* of it, for the arena: where addresses have been handed out */
     uint64_t static_fallback_bytes;               /* bytes of conflicts + too_large that heaps served, summed */
     uint64_t sweeps; /* times the plan was read for idle space, before a heap committed memory */
-    uint64_t trims, returned_bytes; /* times that heaps gave memory back, and how much in all */
+    uint64_t trims, returned_bytes; /* times that idle memory was given back, and how much in all */
+    uint64_t moves, moved_bytes;    /* times that it was given back for memory elsewhere, before more would be reserved than ever before */
     uint64_t event_records, event_waits; /* events recorded; waits asked of a stream */
     uint64_t young_waits;    /* of those, for an event younger than 7/8 of the plan's AGE (at least 128; without one 500) in requests */
     uint64_t waited_age;     /* age of the events waited for, in requests, summed */
@@ -131,7 +133,7 @@ typedef struct stw_allocator stw_allocator;
 
 /* Creates an allocator. plan may be NULL (bytes 0): heap only. The plan bytes are copied. On
  * failure *out is NULL and, if err is not NULL, err[0..err_bytes) holds a sentence: STW_E_ARG for a
- * NULL backend or an absurd option, STW_E_MEMORY for an arena above the capacity or not to be had.
+ * NULL backend or an absurd option, STW_E_MEMORY for an arena above the capacity or without address space.
  * After fork() the child may go on using its (private) copy; a backend must not fork. */
 STW_API stw_status stw_create(stw_allocator **out, const void *plan, size_t plan_bytes,
                               const stw_options *options, const stw_backend *backend, char *err,
@@ -152,9 +154,9 @@ STW_API int stw_free(stw_allocator *a, void *p);
  * to remember it, or for more than 256 streams, p stays live for ever once it is freed. */
 STW_API int stw_record_stream(stw_allocator *a, void *p, uint64_t stream);
 
-/* Gives back all memory of heaps that holds nothing, in granules; the arena stays. Returns the bytes.
- * It happens by itself when memory runs out, before a request fails, and when the plan has been in
- * charge for a whole step without the heap. */
+/* Gives back all memory that holds nothing, in granules, of arena and heaps. Returns the bytes. It happens by
+ * itself when memory runs out, before a request fails; to that of heaps also when the plan has been in
+ * charge for a whole step without them (a lap). */
 STW_API uint64_t stw_trim(stw_allocator *a);
 
 /* Changes the capacity (stw_options). Returns 0, or -1 where more than that is held even after idle memory

@@ -13,6 +13,7 @@ void stw_get_stats(stw_allocator *a, stw_stats *out)
     stw_owner *owner = stwi_lock(&a->lock);
     *out = a->stats;
     out->position = stwi_match_position(&a->match);
+    out->arena_bytes = a->arena.committed_bytes;
     stwi_unlock(&a->lock, owner);
     out->atoms = a->plan.n_atoms;
     out->requests = stwi_requests(out);
@@ -86,11 +87,15 @@ static const char *check_records(const stw_allocator *a, uint64_t *seen, census 
         if (r->stream >= a->n_streams)
             return "a live allocation has no stream";
         const stw_stream *s = &a->streams[r->stream];
+        const stw_space *space = r->planned ? &a->arena : s->heap ? &s->heap->space : NULL;
+        bool stitched = !r->planned && r->ref & STW_STITCHED;
+        if (!space || (!stitched && !stwi_space_ready(a, space, (r->key - (uintptr_t)space->base) >> STW_UNIT_SHIFT, r->units)))
+            return "memory that is handed out is not committed";
         if (r->planned && r->ref & STW_GUEST) {
             uint32_t begin, end;
             stwi_arena_atoms(a, r, &begin, &end);
             if (s->plan < 0 || begin >= end || end > a->plan.n_atoms ||
-                r->key != (uintptr_t)a->arena + ((uint64_t)a->plan.bounds[begin] << STW_UNIT_SHIFT))
+                r->key != (uintptr_t)a->arena.base + ((uint64_t)a->plan.bounds[begin] << STW_UNIT_SHIFT))
                 return "a guest is not where its record says";
             if (!stwi_range_take(seen, begin, end))
                 return "two live allocations of the arena overlap";
@@ -98,7 +103,7 @@ static const char *check_records(const stw_allocator *a, uint64_t *seen, census 
         } else if (r->planned) {
             const stw_slot *slot = r->ref < a->plan.n_slots ? &a->slots[r->ref] : NULL;
             if (!slot || slot->stream != s->plan || r->units > slot->hi ||
-                r->key != (uintptr_t)a->arena + ((uint64_t)slot->lo << STW_UNIT_SHIFT))
+                r->key != (uintptr_t)a->arena.base + ((uint64_t)slot->lo << STW_UNIT_SHIFT))
                 return "a planned allocation is not at its slot";
             if (!stwi_range_take(seen, slot->atom_begin, slot->atom_end))
                 return "two live planned allocations overlap";
@@ -111,7 +116,7 @@ static const char *check_records(const stw_allocator *a, uint64_t *seen, census 
         } else {
             const stw_heap *h = s->heap;
             const stw_block *b = h && r->ref < h->n_blocks ? &h->blocks[r->ref] : NULL;
-            if (!b || !b->used || b->units != r->units || r->key != (uintptr_t)h->base + ((uint64_t)b->start << STW_UNIT_SHIFT))
+            if (!b || !b->used || b->units != r->units || r->key != (uintptr_t)h->space.base + ((uint64_t)b->start << STW_UNIT_SHIFT))
                 return "a heap allocation is not at its block";
             c->heap_n++;
             c->heap_units += r->units;
@@ -136,7 +141,7 @@ static const char *check_streams(const stw_allocator *a)
 static int check_locked(const stw_allocator *a, uint64_t *seen, const char **sentence)
 {
     census c = {0};
-    uint64_t heap_live, used_n = 0, used_units = 0, limbo_n = 0, limbo_units = 0, committed = a->arena ? a->arena_reserved_bytes : 0;
+    uint64_t heap_live, used_n = 0, used_units = 0, limbo_n = 0, limbo_units = 0, committed = a->arena.committed_bytes;
     const stw_stats *s = &a->stats;
     if ((*sentence = check_table(&a->live)) != NULL || (*sentence = check_table(&a->handles)) != NULL)
         return 1;
@@ -153,11 +158,13 @@ static int check_locked(const stw_allocator *a, uint64_t *seen, const char **sen
     *sentence = "the occupancy bitmap is not the union of the live planned allocations";
     if (memcmp(seen, a->occupied, a->occupied_bytes) != 0)
         return 4;
+    if ((*sentence = stwi_space_check(a, &a->arena)) != NULL)
+        return 5;
     for (uint32_t i = 0; i < a->n_streams; i++) {
         const stw_heap *h = a->streams[i].heap;
-        if (h && ((*sentence = stwi_heap_check(h, &used_n, &used_units)) != NULL || (*sentence = stwi_pages_check(a, h)) != NULL))
+        if (h && ((*sentence = stwi_heap_check(h, &used_n, &used_units)) != NULL || (*sentence = stwi_space_check(a, &h->space)) != NULL))
             return 5;
-        committed += h ? h->committed_bytes : 0;
+        committed += h ? h->space.committed_bytes : 0;
     }
     if ((*sentence = stwi_order_check(a)) != NULL || (*sentence = stwi_marks_check(a, &limbo_n, &limbo_units)) != NULL)
         return 12;
@@ -169,7 +176,7 @@ static int check_locked(const stw_allocator *a, uint64_t *seen, const char **sen
         s->peak_live_bytes < s->live_bytes || s->heap_peak_bytes < s->heap_live_bytes)
         return 7;
     *sentence = "reserved bytes do not agree with what is committed, or exceed the capacity";
-    if (s->reserved_bytes != committed || s->peak_reserved_bytes < committed ||
+    if (s->reserved_bytes != committed || s->peak_reserved_bytes < committed || a->most_bytes < s->peak_reserved_bytes ||
         (a->capacity_bytes && committed > a->capacity_bytes))
         return 8;
     *sentence = "requests, frees and live allocations do not add up";

@@ -14,7 +14,8 @@
  * for them. A planned one whose place is taken, or too small, has a known life: what the entries of that
  * life start to use is read off the plan. One that no entry explains has none: a whole step is tried, then
  * half of it, down to a 32nd, so that it lies where it is in nobody's way for longest; while the position
- * is lost, the program does something else, and any free place will do. Reading the plan
+ * is lost, the program does something else, and any free place will do. But it gets only what is committed: it may stay
+ * for ever, and memory where the plan has not been yet is no cheaper than the heap's. Reading the plan
  * takes a step per entry, and is done only as long as the requests so far have paid for it.
  */
 #include "stw_internal.h"
@@ -155,6 +156,21 @@ static void read_needs(stw_allocator *a, uint32_t at, uint64_t count)
     }
 }
 
+/* Adds the atoms that are not committed, all of them. */
+static void add_lacking(stw_allocator *a)
+{
+    const uint64_t end = a->arena.bytes / a->backend.granularity;
+    if (a->arena.solid == a->arena.bytes >> STW_UNIT_SHIFT)
+        return;
+    for (uint64_t g = stwi_bits_next(a->arena.pages, 0, end, false); g < end;) {
+        uint64_t stop = stwi_bits_next(a->arena.pages, g, end, true);
+        uint32_t from = stwi_atom_at(&a->plan, (g << a->granule_shift) + 1), to = stwi_atom_at(&a->plan, stop << a->granule_shift);
+        from -= from > 0; /* the one that begins at the granule, or before it */
+        stwi_bits_set(a->needed, from, to < a->plan.n_atoms ? to : a->plan.n_atoms, true);
+        g = stwi_bits_next(a->arena.pages, stop, end, false);
+    }
+}
+
 /* The entries that come while a request is alive: from *at on, *most of them or, where its life is not known, down to *least.
  * False: it outlives what the plan knows, or reading is not paid for. */
 static bool horizon(const stw_allocator *a, uint32_t entry, uint32_t *at, uint64_t *most, uint64_t *least)
@@ -202,6 +218,8 @@ uint32_t stwi_guest_sweep_locked(stw_allocator *a, const stw_stream *s, uint32_t
     for (;; step /= 2) {
         read_needs(a, at, step);
         a->swept += step;
+        if (entry == STW_NO_ENTRY)
+            add_lacking(a);
         uint32_t found = best_place(a, s, a->needed, units, end);
         if (found != STW_NO_ENTRY || step / 2 < least || step / 2 == 0)
             return found;

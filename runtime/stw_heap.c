@@ -236,13 +236,8 @@ static stw_heap *make_heap_locked(const stw_allocator *a)
     stw_heap *h = stwi_map(sizeof *h);
     if (!h)
         return NULL;
-    h->limit_units = a->heap_bytes >> STW_UNIT_SHIFT;
     h->blocks = stwi_map(records * sizeof *h->blocks);
-    h->base = h->blocks && stwi_pages_init(a, h) ? a->backend.reserve(a->backend.ctx, a->heap_bytes) : NULL;
-    if (!h->base || (uintptr_t)h->base % STW_PLAN_ALIGN != 0) {
-        if (h->base)
-            a->backend.release(a->backend.ctx, h->base, a->heap_bytes);
-        stwi_unmap(h->pages, h->pages_bytes);
+    if (!h->blocks || !stwi_space_open(a, &h->space, a->heap_bytes)) {
         stwi_unmap(h->blocks, records * sizeof *h->blocks);
         stwi_unmap(h, sizeof *h);
         return NULL;
@@ -266,7 +261,7 @@ static spot find_spot(const stw_heap *h, uint64_t units)
         p.block = tree_find(h, units);
     p.tail = !p.block && h->last && !h->blocks[h->last].used ? h->last : 0;
     p.start = p.block ? h->blocks[p.block].start : p.tail ? h->blocks[p.tail].start : h->top;
-    p.fits = units <= h->limit_units - p.start;
+    p.fits = units <= (h->space.bytes >> STW_UNIT_SHIFT) - p.start;
     return p;
 }
 
@@ -277,19 +272,19 @@ static __attribute__((noinline)) bool make_ready(stw_allocator *a, stw_stream *s
     stw_heap *h = s->heap;
     while (stwi_limbo_leave_locked(a, s, false)) {
         *p = find_spot(h, units);
-        if (p->fits && stwi_pages_ready(a, h, p->start, units))
+        if (p->fits && stwi_space_ready(a, &h->space, p->start, units))
             return true;
     }
     if (!may_commit)
         return false;
-    if (p->fits && stwi_pages_commit_locked(a, h, p->start, units))
+    if (p->fits && stwi_space_commit_locked(a, &h->space, p->start, units))
         return true;
     if (stwi_limbo_leave_all_locked(a, true)) {
         *p = find_spot(h, units);
-        if (p->fits && stwi_pages_commit_locked(a, h, p->start, units))
+        if (p->fits && stwi_space_commit_locked(a, &h->space, p->start, units))
             return true;
     }
-    return p->fits && stwi_trim_locked(a) > 0 && stwi_pages_commit_locked(a, h, p->start, units);
+    return p->fits && stwi_trim_for_locked(a, &h->space, p->start, units) > 0 && stwi_space_commit_locked(a, &h->space, p->start, units);
 }
 
 bool stwi_heap_make_locked(stw_allocator *a, stw_stream *s)
@@ -305,7 +300,7 @@ uint32_t stwi_heap_alloc_locked(stw_allocator *a, stw_stream *s, uint64_t units,
     if (!records_ensure(h, 1))
         return 0;
     spot p = find_spot(h, units);
-    if (!(p.fits && stwi_pages_ready(a, h, p.start, units)) && !make_ready(a, s, units, may_commit, &p))
+    if (!(p.fits && stwi_space_ready(a, &h->space, p.start, units)) && !make_ready(a, s, units, may_commit, &p))
         return 0;
     uint32_t b = p.block, tail = p.tail;
     if (b) {
@@ -373,8 +368,7 @@ void stwi_heap_free_locked(stw_heap *h, uint32_t b)
 
 void stwi_heap_drop(stw_allocator *a, stw_heap *h)
 {
-    stwi_pages_drop(a, h);
-    a->backend.release(a->backend.ctx, h->base, a->heap_bytes);
+    stwi_space_close(a, &h->space);
     stwi_unmap(h->blocks, h->cap_blocks * sizeof *h->blocks);
     stwi_unmap(h, sizeof *h);
 }
@@ -421,7 +415,7 @@ const char *stwi_heap_check(const stw_heap *h, uint64_t *used_blocks, uint64_t *
             n_listed++;
         }
     }
-    if (prev != h->last || at != h->top || h->top > h->limit_units)
+    if (prev != h->last || at != h->top || h->top > h->space.bytes >> STW_UNIT_SHIFT)
         return "a heap's top is not the end of its last block";
     for (uint32_t units = 0; units < STW_SMALL_UNITS; units++) {
         uint64_t listed = check_list(h, units);

@@ -3,7 +3,8 @@
  *   plan_load.c     untrusted bytes -> entries, slots, atoms        (at creation)
  *   stw_match.c     which entry of the plan is this request?        (rules: MATCHER.md)
  *   stw_heap.c      best fit in one growing range, for each stream
- *   stw_pages.c     which granules of it are committed; giving back
+ *   stw_pages.c     which granules of arena and heaps are committed
+ *   stw_memory.c    giving them back: trims, moves
  *   stw_stitch.c    a request that no hole fits, from several of them
  *   stw_table.c     address -> what lives there; stream handle -> stream
  *   stw_order.c     which stream has to wait for which
@@ -165,6 +166,61 @@ static inline bool stwi_table_ensure(stw_table *t)
     return __builtin_expect(t->count * 2 <= t->mask, 1) || stwi_table_grow(t);
 }
 
+/* ---- granules (stw_pages.c, stw_memory.c) ---- */
+
+/* Address space that is committed by granules: the arena, a heap. */
+typedef struct {
+    char *base;               /* NULL: none */
+    uint64_t solid;           /* the units below are committed, all of them */
+    uint64_t bytes;           /* of address space, a multiple of the granularity */
+    uint64_t committed_bytes; /* the same */
+    uint64_t *pages;          /* bit per granule: committed */
+    size_t pages_bytes;
+} stw_space;
+
+typedef struct {
+    uint64_t from, to; /* half-open */
+} stw_granules;
+
+/* Of a bitmap: the first index in [from, end) whose bit is `on`, end if there is none; one more than the last in
+ * [begin, end), begin if there is none; sets [from, to). */
+uint64_t stwi_bits_next(const uint64_t *bits, uint64_t from, uint64_t end, bool on);
+uint64_t stwi_bits_last(const uint64_t *bits, uint64_t begin, uint64_t end, bool on);
+void stwi_bits_set(uint64_t *bits, uint64_t from, uint64_t to, bool on);
+
+bool stwi_space_open(const stw_allocator *a, stw_space *p, uint64_t bytes); /* false: no memory, p is empty */
+void stwi_space_close(stw_allocator *a, stw_space *p);
+/* Gives back what is committed of the granules [from, to), the highest first, at most so many; returns how many. */
+uint64_t stwi_space_give_locked(stw_allocator *a, stw_space *p, uint64_t from, uint64_t to, uint64_t most);
+const char *stwi_space_check(const stw_allocator *a, const stw_space *p);
+bool stwi_space_ready_far(const stw_allocator *a, const stw_space *p, uint64_t start, uint64_t units);
+bool stwi_space_commit_far_locked(stw_allocator *a, stw_space *p, uint64_t start, uint64_t units);
+
+/* Whether the granules that [start, start + units) touches are committed. */
+static inline bool stwi_space_ready(const stw_allocator *a, const stw_space *p, uint64_t start, uint64_t units)
+{
+    return __builtin_expect(start + units <= p->solid, 1) || stwi_space_ready_far(a, p, start, units);
+}
+
+/* Commits them. False: no memory, nothing changed but what moved. */
+static inline bool stwi_space_commit_locked(stw_allocator *a, stw_space *p, uint64_t start, uint64_t units)
+{
+    return __builtin_expect(start + units <= p->solid, 1) || stwi_space_commit_far_locked(a, p, start, units);
+}
+
+/* Memory is given back when the device has been waited for, and that breaks a capture. */
+bool stwi_capturing_locked(const stw_allocator *a);
+/* Gives back every granule on which nothing lives: of arena and heaps, of heaps, or of all but what [start, start +
+ * units) of p touches, for which there is to be room. Returns the bytes. */
+uint64_t stwi_trim_locked(stw_allocator *a);
+uint64_t stwi_trim_heaps_locked(stw_allocator *a);
+uint64_t stwi_trim_for_locked(stw_allocator *a, const stw_space *p, uint64_t start, uint64_t units);
+/* Before the granules r of p are committed, `more` bytes of them new: gives back of what is idle elsewhere, if it would
+ * be more than ever before. */
+void stwi_move_locked(stw_allocator *a, const stw_space *p, stw_granules r, uint64_t more);
+#define STW_MOVE_ARENAS 4u /* arenas' worth that may be moved at all */
+#define STW_MOVE_LAP 128u  /* and that part of one more with each step of the plan */
+
 /* ---- the heap (stw_heap.c) ---- */
 
 #define STW_SMALL_LOG2 11
@@ -181,12 +237,7 @@ typedef struct {
 } stw_block;
 
 typedef struct {
-    char *base;
-    uint64_t limit_units;     /* address space */
-    uint64_t committed_bytes; /* a multiple of the granularity */
-    uint64_t *pages;          /* bit per granule: committed */
-    size_t pages_bytes;
-    uint64_t solid;           /* the granules below are committed, all of them */
+    stw_space space;
     uint32_t top;             /* units [0, top) are tiled by blocks */
     uint32_t last;            /* the block that ends at top; 0: none */
     stw_block *blocks;
@@ -223,21 +274,6 @@ uint32_t stwi_heap_carve_locked(stw_heap *h, uint32_t b, uint32_t start, uint32_
 void stwi_heap_drop(stw_allocator *a, stw_heap *h);
 /* stw_check's part: NULL, or what is wrong. *used counts handed-out blocks and units. */
 const char *stwi_heap_check(const stw_heap *h, uint64_t *used_blocks, uint64_t *used_units);
-
-/* ---- its granules (stw_pages.c) ---- */
-
-bool stwi_pages_init(const stw_allocator *a, stw_heap *h);
-void stwi_pages_drop(stw_allocator *a, stw_heap *h);
-/* Commits the granules that [start, start + units) touches. False: no memory, nothing changed. */
-bool stwi_pages_commit_locked(stw_allocator *a, stw_heap *h, uint64_t start, uint64_t units);
-/* Whether they are committed. */
-bool stwi_pages_ready(const stw_allocator *a, const stw_heap *h, uint64_t start, uint64_t units);
-uint64_t stwi_pages_last(const stw_heap *h, uint64_t begin, uint64_t end, bool on);
-/* Memory is given back when the device has been waited for, and that breaks a capture. */
-bool stwi_capturing_locked(const stw_allocator *a);
-/* Gives back every granule of every heap that no used block touches; returns the bytes. */
-uint64_t stwi_trim_locked(stw_allocator *a);
-const char *stwi_pages_check(const stw_allocator *a, const stw_heap *h);
 
 /* ---- the plan (plan_load.c) ---- */
 
@@ -323,7 +359,7 @@ typedef struct {
 struct stw_allocator {
     stw_lock lock;
     /* The hot path's own: */
-    char *arena; /* NULL: none */
+    stw_space arena;
     const stw_plan_entry *entries; /* of the plan, as are slots */
     const stw_slot *slots;
     uint64_t *occupied;      /* bit per atom: a live allocation covers it */
@@ -341,7 +377,11 @@ struct stw_allocator {
     uint32_t n_streams, cap_streams;
     uint64_t *taken_plan_streams; /* bit per plan stream: a handle has it */
     size_t occupied_bytes, taken_bytes, all_bytes; /* of those mappings */
-    uint64_t arena_reserved_bytes; /* arena rounded to granules */
+    uint32_t granule_shift; /* log2 of the units of a granule */
+    uint64_t *touched;      /* bit per granule of the arena, scratch of a trim */
+    size_t touched_bytes;
+    uint64_t most_bytes;    /* ever reserved */
+    uint64_t movable_bytes, movable_lap_bytes; /* that may still be moved; more of it with each lap */
     uint64_t capacity_bytes, heap_bytes;
     void (*say)(void *ctx, const char *text);
     void *say_ctx;
@@ -352,6 +392,12 @@ struct stw_allocator {
     stw_backend backend;
     stw_allocator *fork_prev, *fork_next;
 };
+
+/* The granules that units [start, start + units) of a space touch. */
+static inline stw_granules stwi_granules(const stw_allocator *a, uint64_t start, uint64_t units)
+{
+    return (stw_granules){start >> a->granule_shift, (start + units + (UINT64_C(1) << a->granule_shift) - 1) >> a->granule_shift};
+}
 
 /* Requests that heaps have served. */
 static inline uint64_t stwi_heap_requests(const stw_stats *s)

@@ -1,188 +1,173 @@
-/* stw_pages.c: which granules of a heap are committed, and giving back those that nobody uses.
+/* stw_pages.c: which granules of a space are committed: of the arena, of a heap.
  *
- *     blocks   | used |      free       | used | free |     free      |
- *     granules |######|###|.....|.....|####|######|####|............|
- *               committed  given back              committed
+ *     in use   |  ##   |   #########  |   | ## |             |
+ *     granules |#######|########|.....|   |####|             |
+ *               committed        idle  given back, or never needed
  *
- * A bitmap, one bit for each granule of the heap's address space, mapped and so far paged in only as far
- * as the heap has been. A block's granules are committed when it is handed out; what is free stays committed until
- * stwi_trim_locked takes all granules that no used block touches. `solid` is a prefix known to be
- * committed whole: while nothing has been given back it is all of the heap, and the check is one
- * comparison.
+ * A bitmap, one bit for each granule of the address space, mapped and so far paged in only as far as the
+ * space has been used. Granules are committed when an address is handed out that touches them; what is free stays
+ * committed until it is given back (stw_memory.c says when). `solid` is a prefix known to be committed whole:
+ * of an arena whose plan has been executed once it is all of it, of a heap that has given back nothing, too,
+ * and the check is one comparison.
  */
 #include "stw_internal.h"
 
-static void set(stw_heap *h, uint64_t from, uint64_t to, bool on)
+uint64_t stwi_bits_next(const uint64_t *bits, uint64_t from, uint64_t end, bool on)
 {
-    for (uint64_t g = from; g < to; g++) {
-        if ((g & 63) == 0 && to - g >= 64) {
-            h->pages[g >> 6] = on ? ~UINT64_C(0) : 0;
-            g += 63;
-        } else if (on) {
-            h->pages[g >> 6] |= UINT64_C(1) << (g & 63);
-        } else {
-            h->pages[g >> 6] &= ~(UINT64_C(1) << (g & 63));
-        }
-    }
-}
-
-/* The first granule in [g, end) whose bit is `on`; end if there is none. */
-static uint64_t next(const stw_heap *h, uint64_t g, uint64_t end, bool on)
-{
-    while (g < end) {
-        uint64_t w = h->pages[g >> 6];
-        w = (on ? w : ~w) >> (g & 63);
+    while (from < end) {
+        uint64_t w = bits[from >> 6];
+        w = (on ? w : ~w) >> (from & 63);
         if (w != 0) {
-            g += (uint64_t)__builtin_ctzll(w);
-            return g < end ? g : end;
+            from += (uint64_t)__builtin_ctzll(w);
+            return from < end ? from : end;
         }
-        g = (g | 63) + 1;
+        from = (from | 63) + 1;
     }
     return end;
 }
 
-/* The end of the run [., end) of granules below end whose bit is not `on`: one after the last that has it; begin if none has. */
-uint64_t stwi_pages_last(const stw_heap *h, uint64_t begin, uint64_t end, bool on)
+uint64_t stwi_bits_last(const uint64_t *bits, uint64_t begin, uint64_t end, bool on)
 {
-    while (end > begin && (h->pages[(end - 1) >> 6] >> ((end - 1) & 63) & 1) != on)
-        end--;
-    return end;
+    while (end > begin) {
+        uint64_t w = bits[(end - 1) >> 6];
+        w = (on ? w : ~w) << (63 - ((end - 1) & 63));
+        if (w != 0) {
+            uint64_t skip = (uint64_t)__builtin_clzll(w);
+            return end - begin > skip ? end - skip : begin;
+        }
+        end = (end - 1) & ~UINT64_C(63);
+    }
+    return begin;
 }
 
-static char *place(const stw_allocator *a, const stw_heap *h, uint64_t g)
+void stwi_bits_set(uint64_t *bits, uint64_t from, uint64_t to, bool on)
 {
-    return h->base + g * a->backend.granularity;
+    for (uint64_t i = from; i < to; i++) {
+        if ((i & 63) == 0 && to - i >= 64) {
+            bits[i >> 6] = on ? ~UINT64_C(0) : 0;
+            i += 63;
+        } else if (on) {
+            bits[i >> 6] |= UINT64_C(1) << (i & 63);
+        } else {
+            bits[i >> 6] &= ~(UINT64_C(1) << (i & 63));
+        }
+    }
 }
 
-bool stwi_pages_ready(const stw_allocator *a, const stw_heap *h, uint64_t start, uint64_t units)
+static char *place(const stw_allocator *a, const stw_space *p, uint64_t granule)
 {
-    uint64_t granule = a->backend.granularity, from = (start << STW_UNIT_SHIFT) / granule,
-             to = (((start + units) << STW_UNIT_SHIFT) + granule - 1) / granule;
-    return to <= h->solid || next(h, from, to, false) == to;
+    return p->base + granule * a->backend.granularity;
 }
 
-bool stwi_pages_commit_locked(stw_allocator *a, stw_heap *h, uint64_t start, uint64_t units)
+static uint64_t granules_of(const stw_allocator *a, const stw_space *p)
 {
-    const stw_backend *k = &a->backend;
-    uint64_t granule = k->granularity, from = (start << STW_UNIT_SHIFT) / granule,
-             to = (((start + units) << STW_UNIT_SHIFT) + granule - 1) / granule;
-    if (__builtin_expect(to <= h->solid, 1))
+    return p->bytes / a->backend.granularity;
+}
+
+bool stwi_space_open(const stw_allocator *a, stw_space *p, uint64_t bytes)
+{
+    p->bytes = bytes;
+    p->pages_bytes = (granules_of(a, p) / 64 + 1) * sizeof *p->pages;
+    p->pages = stwi_map(p->pages_bytes);
+    p->base = p->pages ? a->backend.reserve(a->backend.ctx, bytes) : NULL;
+    if (p->base && (uintptr_t)p->base % STW_PLAN_ALIGN == 0)
         return true;
-    uint64_t missing = 0;
-    for (uint64_t g = next(h, from, to, false); g < to;) {
-        uint64_t end = next(h, g, to, true);
-        missing += end - g;
-        g = next(h, end, to, false);
-    }
-    uint64_t more = missing * granule;
-    if (a->capacity_bytes && more > a->capacity_bytes - a->stats.reserved_bytes)
-        return false;
-    for (uint64_t g = next(h, from, to, false); g < to;) {
-        uint64_t end = next(h, g, to, true);
-        if (k->commit(k->ctx, place(a, h, g), (end - g) * granule) != 0) {
-            for (uint64_t back = next(h, from, g, false); back < g;) { /* undo the runs before this one */
-                uint64_t done = next(h, back, g, true);
-                k->decommit(k->ctx, place(a, h, back), (done - back) * granule);
-                back = next(h, done, g, false);
-            }
-            return false;
-        }
-        g = next(h, end, to, false);
-    }
-    set(h, from, to, true);
-    if (from <= h->solid)
-        h->solid = to;
-    h->committed_bytes += more;
-    a->stats.reserved_bytes += more;
-    if (a->stats.reserved_bytes > a->stats.peak_reserved_bytes)
-        a->stats.peak_reserved_bytes = a->stats.reserved_bytes;
-    return true;
-}
-
-/* Gives back what is committed of the granules [from, to). */
-static uint64_t give_back_locked(stw_allocator *a, stw_heap *h, uint64_t from, uint64_t to)
-{
-    uint64_t bytes = 0;
-    for (uint64_t g = next(h, from, to, true); g < to;) {
-        uint64_t end = next(h, g, to, false);
-        if (a->stitch)
-            stwi_stitch_forget_locked(a, place(a, h, g), (end - g) * a->backend.granularity);
-        a->backend.decommit(a->backend.ctx, place(a, h, g), (end - g) * a->backend.granularity);
-        bytes += (end - g) * a->backend.granularity;
-        set(h, g, end, false);
-        if (g < h->solid)
-            h->solid = g;
-        g = next(h, end, to, true);
-    }
-    h->committed_bytes -= bytes;
-    a->stats.reserved_bytes -= bytes;
-    return bytes;
-}
-
-bool stwi_capturing_locked(const stw_allocator *a)
-{
-    for (uint32_t i = 0; a->backend.capturing && i < a->n_streams; i++)
-        if (a->backend.capturing(a->backend.ctx, a->streams[i].handle))
-            return true;
+    if (p->base)
+        a->backend.release(a->backend.ctx, p->base, bytes);
+    stwi_unmap(p->pages, p->pages_bytes);
+    *p = (stw_space){0};
     return false;
 }
 
-uint64_t stwi_trim_locked(stw_allocator *a)
+void stwi_space_close(stw_allocator *a, stw_space *p)
 {
-    if (stwi_capturing_locked(a))
-        return 0;
-    uint64_t bytes = 0, granule = a->backend.granularity;
-    for (uint32_t i = 0; i < a->n_streams; i++) {
-        stw_heap *h = a->streams[i].heap;
-        for (uint32_t b = h ? h->last : 0; b; b = h->blocks[b].prev) {
-            const stw_block *k = &h->blocks[b];
-            if (k->used)
-                continue;
-            uint64_t end = (uint64_t)k->start + k->units;
-            uint64_t from = (((uint64_t)k->start << STW_UNIT_SHIFT) + granule - 1) / granule;
-            uint64_t to = ((end << STW_UNIT_SHIFT) + (b == h->last ? granule - 1 : 0)) / granule;
-            if (from < to)
-                bytes += give_back_locked(a, h, from, to);
+    if (!p->base)
+        return;
+    stwi_space_give_locked(a, p, 0, granules_of(a, p), UINT64_MAX);
+    a->backend.release(a->backend.ctx, p->base, p->bytes);
+    stwi_unmap(p->pages, p->pages_bytes);
+    *p = (stw_space){0};
+}
+
+bool stwi_space_ready_far(const stw_allocator *a, const stw_space *p, uint64_t start, uint64_t units)
+{
+    stw_granules r = stwi_granules(a, start, units);
+    return stwi_bits_next(p->pages, r.from, r.to, false) == r.to;
+}
+
+bool stwi_space_commit_far_locked(stw_allocator *a, stw_space *p, uint64_t start, uint64_t units)
+{
+    const stw_backend *k = &a->backend;
+    const stw_granules r = stwi_granules(a, start, units);
+    uint64_t missing = 0;
+    for (uint64_t g = stwi_bits_next(p->pages, r.from, r.to, false); g < r.to;) {
+        uint64_t end = stwi_bits_next(p->pages, g, r.to, true);
+        missing += end - g;
+        g = stwi_bits_next(p->pages, end, r.to, false);
+    }
+    if (missing == 0)
+        return true;
+    uint64_t more = missing * k->granularity;
+    stwi_move_locked(a, p, r, more);
+    if (a->capacity_bytes && more > a->capacity_bytes - a->stats.reserved_bytes)
+        return false;
+    for (uint64_t g = stwi_bits_next(p->pages, r.from, r.to, false); g < r.to;) {
+        uint64_t end = stwi_bits_next(p->pages, g, r.to, true);
+        if (k->commit(k->ctx, place(a, p, g), (end - g) * k->granularity) != 0) {
+            for (uint64_t back = stwi_bits_next(p->pages, r.from, g, false); back < g;) { /* undo the runs before this one */
+                uint64_t done = stwi_bits_next(p->pages, back, g, true);
+                k->decommit(k->ctx, place(a, p, back), (done - back) * k->granularity);
+                back = stwi_bits_next(p->pages, done, g, false);
+            }
+            return false;
         }
+        g = stwi_bits_next(p->pages, end, r.to, false);
     }
-    if (bytes) {
-        a->stats.trims++;
-        a->stats.returned_bytes += bytes;
+    stwi_bits_set(p->pages, r.from, r.to, true);
+    if (r.from <= p->solid >> a->granule_shift)
+        p->solid = stwi_bits_next(p->pages, r.to, granules_of(a, p), false) << a->granule_shift;
+    p->committed_bytes += more;
+    a->stats.reserved_bytes += more;
+    if (a->stats.reserved_bytes > a->stats.peak_reserved_bytes)
+        a->stats.peak_reserved_bytes = a->stats.reserved_bytes;
+    if (a->stats.reserved_bytes > a->most_bytes)
+        a->most_bytes = a->stats.reserved_bytes;
+    return true;
+}
+
+uint64_t stwi_space_give_locked(stw_allocator *a, stw_space *p, uint64_t from, uint64_t to, uint64_t most)
+{
+    uint64_t n = 0;
+    while (n < most) {
+        uint64_t end = stwi_bits_last(p->pages, from, to, true), begin = stwi_bits_last(p->pages, from, end, false);
+        if (begin == end)
+            break;
+        if (end - begin > most - n)
+            begin = end - (most - n);
+        if (a->stitch)
+            stwi_stitch_forget_locked(a, place(a, p, begin), (end - begin) * a->backend.granularity);
+        a->backend.decommit(a->backend.ctx, place(a, p, begin), (end - begin) * a->backend.granularity);
+        stwi_bits_set(p->pages, begin, end, false);
+        if (begin < p->solid >> a->granule_shift)
+            p->solid = begin << a->granule_shift;
+        n += end - begin;
+        to = begin;
     }
-    return bytes;
+    p->committed_bytes -= n * a->backend.granularity;
+    a->stats.reserved_bytes -= n * a->backend.granularity;
+    return n;
 }
 
-bool stwi_pages_init(const stw_allocator *a, stw_heap *h)
+const char *stwi_space_check(const stw_allocator *a, const stw_space *p)
 {
-    h->pages_bytes = (a->heap_bytes / a->backend.granularity / 64 + 1) * sizeof *h->pages;
-    return (h->pages = stwi_map(h->pages_bytes)) != NULL;
-}
-
-void stwi_pages_drop(stw_allocator *a, stw_heap *h)
-{
-    if (h->committed_bytes)
-        give_back_locked(a, h, 0, a->heap_bytes / a->backend.granularity);
-    stwi_unmap(h->pages, h->pages_bytes);
-}
-
-const char *stwi_pages_check(const stw_allocator *a, const stw_heap *h)
-{
-    uint64_t granule = a->backend.granularity, n = 0, end = a->heap_bytes / granule;
-    for (uint64_t g = next(h, 0, end, true); g < end;) {
-        uint64_t stop = next(h, g, end, false);
+    uint64_t n = 0, end = p->base ? granules_of(a, p) : 0;
+    for (uint64_t g = stwi_bits_next(p->pages, 0, end, true); g < end;) {
+        uint64_t stop = stwi_bits_next(p->pages, g, end, false);
         n += stop - g;
-        g = next(h, stop, end, true);
+        g = stwi_bits_next(p->pages, stop, end, true);
     }
-    if (n * granule != h->committed_bytes)
-        return "a heap's committed bytes are not those of its granules";
-    if (next(h, 0, h->solid, false) != h->solid)
-        return "a heap's solid part has a hole";
-    for (uint32_t b = h->last; b; b = h->blocks[b].prev) {
-        const stw_block *k = &h->blocks[b];
-        uint64_t from = ((uint64_t)k->start << STW_UNIT_SHIFT) / granule;
-        uint64_t to = ((((uint64_t)k->start + k->units) << STW_UNIT_SHIFT) + granule - 1) / granule;
-        if (k->used && next(h, from, to, false) != to)
-            return "a block that is handed out is not committed";
-    }
-    return NULL;
+    if (n * a->backend.granularity != p->committed_bytes)
+        return "the committed bytes of a space are not those of its granules";
+    uint64_t solid = p->solid >> a->granule_shift;
+    return stwi_bits_next(p->pages, 0, solid, false) == solid ? NULL : "the solid part of a space has a hole";
 }

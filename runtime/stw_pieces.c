@@ -18,26 +18,26 @@ static bool add_run(const stw_allocator *a, const char *base, uint64_t from, uin
     return true;
 }
 
-/* The granules of the arena in [begin, end) of which no atom is occupied, or named by `needed`. */
+/* The committed granules of the arena in [begin, end) of which no atom is occupied, or named by `needed`. */
 void stwi_collect_arena(const stw_allocator *a, const stw_plan_stream *s, const uint64_t *needed)
 {
     const stw_plan *p = &a->plan;
     const uint64_t granule = a->backend.granularity, units = granule >> STW_UNIT_SHIFT;
     uint64_t g = (s->begin + granule - 1) / granule, end = s->end / granule, from = g;
     for (uint32_t i = stwi_atom_at(p, g * units + 1) - 1; g < end; g++) { /* atom i is the one with the granule's first unit */
-        bool idle = true;
+        bool idle = a->arena.pages[g >> 6] >> (g & 63) & 1;
         while (i + 1 < p->n_atoms && p->bounds[i + 1] <= g * units)
             i++;
         for (uint32_t k = i; k < p->n_atoms && p->bounds[k] < (g + 1) * units && idle; k++)
             idle = !((a->occupied[k >> 6] | needed[k >> 6]) >> (k & 63) & 1);
         if (!idle) {
-            if (from < g && !add_run(a, a->arena, from, g, 0))
+            if (from < g && !add_run(a, a->arena.base, from, g, 0))
                 return;
             from = g + 1;
         }
     }
     if (from < end)
-        add_run(a, a->arena, from, end, 0);
+        add_run(a, a->arena.base, from, end, 0);
 }
 
 void stwi_collect_heap(const stw_allocator *a, const stw_heap *h)
@@ -52,9 +52,9 @@ void stwi_collect_heap(const stw_allocator *a, const stw_heap *h)
         uint64_t begin = (((uint64_t)k->start << STW_UNIT_SHIFT) + granule - 1) / granule;
         while (begin < to) { /* committed runs, the last one first */
             uint64_t from;
-            to = stwi_pages_last(h, begin, to, true);
-            from = stwi_pages_last(h, begin, to, false);
-            if (from < to && !add_run(a, h->base, from, to, b))
+            to = stwi_bits_last(h->space.pages, begin, to, true);
+            from = stwi_bits_last(h->space.pages, begin, to, false);
+            if (from < to && !add_run(a, h->space.base, from, to, b))
                 return;
             to = from;
         }
@@ -68,7 +68,7 @@ void stwi_collect_heap(const stw_allocator *a, const stw_heap *h)
 
 bool stwi_in_arena(const stw_allocator *a, uint64_t at)
 {
-    return at - (uintptr_t)a->arena < a->arena_reserved_bytes && a->arena;
+    return at - (uintptr_t)a->arena.base < a->arena.bytes && a->arena.base;
 }
 
 const stw_piece *stwi_run_of(const stw_allocator *a, const stw_piece *p)
@@ -89,7 +89,7 @@ const stw_piece *stwi_run_of(const stw_allocator *a, const stw_piece *p)
 
 void stwi_atoms_of(const stw_allocator *a, const stw_piece *p, uint32_t *after, uint32_t *begin, uint32_t *end)
 {
-    uint64_t unit = (p->at - (uintptr_t)a->arena) >> STW_UNIT_SHIFT;
+    uint64_t unit = (p->at - (uintptr_t)a->arena.base) >> STW_UNIT_SHIFT;
     uint32_t first = stwi_atom_at(&a->plan, unit + 1) - 1;
     *end = stwi_atom_at(&a->plan, unit + ((p->granules * (uint64_t)a->backend.granularity) >> STW_UNIT_SHIFT));
     *end = *end < a->plan.n_atoms ? *end : a->plan.n_atoms;
@@ -131,7 +131,7 @@ bool stwi_take_pieces(stw_allocator *a, stw_stitched *r)
                 return false;
             }
         } else {
-            uint64_t start = (p->at - (uintptr_t)h->base) >> STW_UNIT_SHIFT, units = p->granules * (a->backend.granularity >> STW_UNIT_SHIFT);
+            uint64_t start = (p->at - (uintptr_t)h->space.base) >> STW_UNIT_SHIFT, units = p->granules * (a->backend.granularity >> STW_UNIT_SHIFT);
             p->block = stwi_heap_carve_locked(h, stwi_run_of(a, p)->block, (uint32_t)start, (uint32_t)units);
         }
     }

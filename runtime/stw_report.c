@@ -46,6 +46,8 @@ static size_t write_report(const stw_stats *s, const stw_plan *p, char *out, siz
     }
     add(&t, "heap      peak %.2f MiB; gave back %.2f MiB in %llu trims\n", mib(s->heap_peak_bytes), mib(s->returned_bytes),
         (unsigned long long)s->trims);
+    if (s->moves > 0)
+        add(&t, "moves     %.2f MiB of idle memory, in %llu moves\n", mib(s->moved_bytes), (unsigned long long)s->moves);
     add(&t, "memory    peak allocated %.2f MiB, peak reserved %.2f MiB, of it arena %.2f MiB: E %.2f %%\n", mib(s->peak_live_bytes),
         mib(s->peak_reserved_bytes), mib(s->arena_bytes), percent(s->peak_live_bytes, s->peak_reserved_bytes));
     if (s->event_records + s->event_failures + s->deferred > 0)
@@ -80,7 +82,7 @@ void stwi_say_failed_locked(const stw_allocator *a, const stw_stream *s, uint64_
              "out of memory: %.2f MiB asked for on stream %#llx; %.2f MiB allocated, %.2f MiB reserved (arena %.2f), %.2f MiB the limit; "
              "failed %llu times so far",
              mib(units << STW_UNIT_SHIFT), s ? (unsigned long long)s->handle : 0, mib(a->stats.live_bytes), mib(a->stats.reserved_bytes),
-             mib(a->stats.arena_bytes), mib(a->capacity_bytes), (unsigned long long)n);
+             mib(a->arena.committed_bytes), mib(a->capacity_bytes), (unsigned long long)n);
     a->say(a->say_ctx, line);
 }
 

@@ -198,7 +198,7 @@ void *stwi_stitch_locked(stw_allocator *a, stw_stream *s, uint64_t units, uint32
     if (n < 2 || n > UINT32_MAX || !stwi_heap_make_locked(a, s))
         return NULL;
     st->n_runs = st->n_arena = 0;
-    const uint64_t *needed = s->plan >= 0 && a->arena ? stwi_guest_needs_locked(a, entry) : NULL;
+    const uint64_t *needed = s->plan >= 0 && a->arena.base ? stwi_guest_needs_locked(a, entry) : NULL;
     if (needed)
         stwi_collect_arena(a, &a->plan.streams[s->plan], needed);
     st->n_arena = st->n_runs;
@@ -226,7 +226,7 @@ void stwi_stitch_touch(const stw_allocator *a, uint64_t *granules)
     const stw_stitch *st = a->stitch;
     for (uint32_t i = 0; i < st->n; i++)
         for (const stw_piece *p = st->ranges[i].pieces; st->ranges[i].used && p < st->ranges[i].pieces + st->ranges[i].n_pieces; p++)
-            for (uint64_t k = 0, g = (p->at - (uintptr_t)a->arena) / a->backend.granularity; stwi_in_arena(a, p->at) && k < p->granules; k++)
+            for (uint64_t k = 0, g = (p->at - (uintptr_t)a->arena.base) / a->backend.granularity; stwi_in_arena(a, p->at) && k < p->granules; k++)
                 granules[(g + k) >> 6] |= UINT64_C(1) << ((g + k) & 63);
 }
 
@@ -257,16 +257,18 @@ const char *stwi_stitch_check(const stw_allocator *a, uint64_t *seen, uint64_t *
                 stwi_atoms_of(a, q, &after, &begin, &end);
                 if (r->used && begin < end && !stwi_range_take(seen, begin, end))
                     return "a piece of the arena has two owners";
+                if (!stwi_space_ready(a, &a->arena, (q->at - (uintptr_t)a->arena.base) >> STW_UNIT_SHIFT, q->granules * (granule >> STW_UNIT_SHIFT)))
+                    return "a piece of a range is not committed";
                 continue;
             }
             const stw_heap *h = a->streams[r->stream].heap;
             const stw_block *b = h && q->block < h->n_blocks ? &h->blocks[q->block] : NULL;
             if (!b || (q->block != 0) != r->used)
                 return "a piece of a heap is in use and has no block, or the other way round";
-            if (r->used && (!b->used || (uintptr_t)h->base + ((uint64_t)b->start << STW_UNIT_SHIFT) != q->at ||
+            if (r->used && (!b->used || (uintptr_t)h->space.base + ((uint64_t)b->start << STW_UNIT_SHIFT) != q->at ||
                           (uint64_t)b->units << STW_UNIT_SHIFT != q->granules * granule))
                 return "a piece is not its block";
-            if (!stwi_pages_ready(a, h, (q->at - (uintptr_t)h->base) >> STW_UNIT_SHIFT, q->granules * (granule >> STW_UNIT_SHIFT)))
+            if (!stwi_space_ready(a, &h->space, (q->at - (uintptr_t)h->space.base) >> STW_UNIT_SHIFT, q->granules * (granule >> STW_UNIT_SHIFT)))
                 return "a piece of a range is not committed";
             *blocks += r->used;
             *units += r->used ? b->units : 0;

@@ -7,15 +7,16 @@ package stwrt
 #cgo LDFLAGS: -lpthread -ldl
 #include <stdlib.h>
 #include "stw.h"
+#include "stw_plan.h"
 #include "replay_driver.h"
 #include "replay_events.h"
 
 // events may be NULL: then the backend has none.
 static stw_status go_create(stw_allocator **out, const void *plan, size_t plan_bytes,
-                            uint64_t capacity, uint64_t heap_bytes, size_t granularity, stwd_events *events,
+                            uint64_t capacity, uint64_t heap_bytes, int still, size_t granularity, stwd_events *events,
                             char *err, size_t err_bytes)
 {
-    stw_options options = {.capacity_bytes = capacity, .heap_bytes = heap_bytes};
+    stw_options options = {.capacity_bytes = capacity, .heap_bytes = heap_bytes, .still = still};
     stw_backend backend = stw_backend_host(granularity);
     if (events) {
         events->host = backend;
@@ -47,6 +48,7 @@ static uintptr_t go_arena(const stw_allocator *a)
 import "C"
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -60,6 +62,7 @@ type Options struct {
 	Capacity    uint64 // most memory to hold, bytes, arena and heaps together; 0: no limit
 	Granularity uint64 // bytes by which memory is committed, a power of two >= 512; 0: 2 MiB
 	HeapBytes   uint64 // address space of each stream's heap, bytes; 0: 256 GiB
+	Still       bool   // idle memory is not moved
 	Events      model.EventOptions
 }
 
@@ -92,6 +95,7 @@ func statusError(status C.stw_status) error {
 type Allocator struct {
 	c      *C.stw_allocator
 	events *C.stwd_events // nil: the backend has no events
+	arena uint64 // bytes of the plan's
 }
 
 // New returns an allocator that executes the plan file in plan; an empty one is no plan, heap
@@ -108,6 +112,10 @@ func New(plan []byte, o Options) (*Allocator, error) {
 	if len(plan) > 0 {
 		bytes = unsafe.Pointer(unsafe.SliceData(plan))
 	}
+	still := C.int(0)
+	if o.Still {
+		still = 1
+	}
 	a := &Allocator{}
 	if o.Events.On {
 		a.events = (*C.stwd_events)(C.calloc(1, C.sizeof_stwd_events))
@@ -120,10 +128,14 @@ func New(plan []byte, o Options) (*Allocator, error) {
 		}
 	}
 	status := C.go_create(&a.c, bytes, C.size_t(len(plan)), C.uint64_t(o.Capacity),
-		C.uint64_t(o.HeapBytes), C.size_t(o.Granularity), a.events, text, errBytes)
+		C.uint64_t(o.HeapBytes), still, C.size_t(o.Granularity), a.events, text, errBytes)
 	if status != C.STW_OK {
 		a.Close()
 		return nil, fmt.Errorf("stwrt: create: %w: %s", statusError(status), C.GoString(text))
+	}
+	if len(plan) > 0 {
+		var header C.stw_plan_header
+		a.arena = binary.LittleEndian.Uint64(plan[unsafe.Offsetof(header.arena_bytes):])
 	}
 	return a, nil
 }
@@ -216,6 +228,8 @@ func goStats(s *C.stw_stats) Stats {
 		Sweeps:              uint64(s.sweeps),
 		Trims:               uint64(s.trims),
 		ReturnedBytes:       uint64(s.returned_bytes),
+		Moves:               uint64(s.moves),
+		MovedBytes:          uint64(s.moved_bytes),
 		EventRecords:        uint64(s.event_records),
 		EventWaits:          uint64(s.event_waits),
 		YoungWaits:          uint64(s.young_waits),

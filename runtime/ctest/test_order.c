@@ -231,7 +231,8 @@ static outcome play(const scenario *c, uint64_t seed, uint32_t laps)
     const size_t granule = 8192;
     device = late_make(check_random(&seed), granule, c->faults);
     stw_backend backend = late_backend(device);
-    stw_options o = {.heap_bytes = 8 << 20, .capacity_bytes = c->tight ? (uint64_t)units * 512 + 60 * granule : 0};
+    stw_options o = {.heap_bytes = 8 << 20, .capacity_bytes = c->tight ? (uint64_t)units * 512 + 60 * granule : 0,
+                     .still = !c->tight}; /* what moves waits for the device: elsewhere the queues are to grow long */
     if (!CHECK_EQ(stw_create(&a, c->plan == NO_PLAN ? NULL : file, c->plan == NO_PLAN ? 0 : n, &o, &backend, message, sizeof message), STW_OK))
         exit(check_end(message));
     free(file);

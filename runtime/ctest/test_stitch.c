@@ -205,6 +205,7 @@ static stw_allocator *begin_blocks(void)
 {
     builder plan = {0};
     stw_allocator *a = NULL;
+    void *p[BLOCKS + 1];
     size_t n;
     builder_stream(&plan, 0, 0, (BLOCKS + 2) * BLOCK / 512);
     for (uint32_t i = 0; i < BLOCKS; i++)
@@ -217,6 +218,10 @@ static stw_allocator *begin_blocks(void)
     CHECK_EQ(stw_backend_cuda(&b, &(stw_cuda_options){.primary = 1}, message, sizeof message), STW_OK);
     CHECK_EQ(stw_create(&a, file, n, &(stw_options){.stitch_bytes = 64 << 20, .heap_bytes = 64 << 20}, &b, message, sizeof message), STW_OK);
     free(file);
+    for (int i = 0; i <= BLOCKS; i++) /* a usual step: the arena is committed */
+        p[i] = get(a, i < BLOCKS ? 2 : 4);
+    for (int i = 0; i <= BLOCKS; i++)
+        CHECK_EQ(stw_free(a, p[i]), 0);
     return a;
 }
 

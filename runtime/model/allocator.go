@@ -11,6 +11,7 @@ type Options struct {
 	Capacity    uint64 // bytes, arena and heaps together; 0: no limit
 	Granularity uint64 // bytes by which memory is committed, a power of two >= Unit; 0: 2 MiB
 	HeapBytes   uint64 // address space of each heap, bytes; 0: 256 GiB
+	Still       bool   // idle memory is not moved
 	Events      EventOptions
 }
 
@@ -65,7 +66,7 @@ type Stats struct {
 	Frees    uint64 // of live addresses
 
 	Hits      uint64 // planned address handed out
-	Conflicts uint64 // planned range was occupied
+	Conflicts uint64 // planned range was occupied, or there was no memory for it
 	TooLarge  uint64 // planned entry, request larger than its slot
 	Dynamic   uint64 // matched an entry that has no place
 	Guests    uint64 // unplanned or displaced requests that were put into idle space of the arena
@@ -80,10 +81,11 @@ type Stats struct {
 	LiveBytes, PeakLiveBytes         uint64 // handed out
 	HeapLiveBytes, HeapPeakBytes     uint64 // the part served by heaps
 	ReservedBytes, PeakReservedBytes uint64 // arena and heaps, in granules
-	ArenaBytes                       uint64 // the arena, in granules
+	ArenaBytes                       uint64 // the part of the arena, in granules
 	StaticFallbackBytes              uint64 // bytes of conflicts and too large ones that heaps served, summed
 	Sweeps                           uint64 // times the plan was read for idle space, before a heap committed memory
-	Trims, ReturnedBytes             uint64 // times that heaps gave memory back, and how much in all
+	Trims, ReturnedBytes             uint64 // times that memory was given back, and how much in all
+	Moves, MovedBytes                uint64 // times that idle memory was moved rather than more reserved, and how much in all
 
 	EventRecords, EventWaits uint64 // events recorded; waits asked of a stream
 	YoungWaits               uint64 // of those, for an event younger than 7/8 of the plan's AGE (at least 128; without one 500) in requests
@@ -123,6 +125,9 @@ type Allocator struct {
 	resized  int    // planned entries in a row that were asked for with another size
 	lap      uint64 // requests the heaps had served at the last lap
 	last     Answer
+
+	most                uint64 // bytes ever reserved
+	movable, movableLap uint64 // bytes that may still be moved; so many more with each lap
 
 	order    *order         // nil: no stream ever waits for another
 	seen     map[uint64]int // raw handles by first appearance
@@ -168,28 +173,15 @@ func New(p *Plan, o Options) (*Allocator, error) {
 	if c := &a.opts.Capacity; p.Capacity != 0 && (*c == 0 || p.Capacity < *c) {
 		*c = p.Capacity
 	}
-	a.stats.ArenaBytes = a.granules(p.Arena)
 	a.stats.Atoms = uint64(len(a.occupied.busy))
-	if !a.reserve(a.stats.ArenaBytes) {
-		return nil, fmt.Errorf("model: arena of %d bytes, capacity %d: %w", a.stats.ArenaBytes, o.Capacity, ErrCapacity)
+	arena := a.granules(p.Arena)
+	if a.opts.Capacity != 0 && arena > a.opts.Capacity {
+		return nil, fmt.Errorf("model: arena of %d bytes, capacity %d: %w", arena, a.opts.Capacity, ErrCapacity)
+	}
+	if !o.Still {
+		a.movable, a.movableLap = moveArenas*arena, arena/moveLap
 	}
 	return a, nil
-}
-
-// granules rounds bytes up to what is committed at once.
-func (a *Allocator) granules(bytes uint64) uint64 {
-	return (bytes + a.opts.Granularity - 1) &^ (a.opts.Granularity - 1)
-}
-
-// reserve commits more bytes, a multiple of the granularity, if the capacity allows.
-func (a *Allocator) reserve(bytes uint64) bool {
-	s := &a.stats
-	if a.opts.Capacity != 0 && s.ReservedBytes+bytes > a.opts.Capacity {
-		return false
-	}
-	s.ReservedBytes += bytes
-	s.PeakReservedBytes = max(s.PeakReservedBytes, s.ReservedBytes)
-	return true
 }
 
 // planStream returns the plan's stream for a raw handle, -1 for none. A handle gets its
@@ -240,8 +232,10 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 		s := &a.stats
 		served := s.Conflicts + s.TooLarge + s.Unknown + s.Dynamic - s.Guests
 		if served == a.lap {
-			a.Trim()
+			a.leaveAll(false)
+			a.trim(nothing, false)
 		}
+		a.movable += a.movableLap
 		a.lap = served
 	}
 	if entry >= 0 {
@@ -261,7 +255,7 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 			if slot.List == 0 {
 				break
 			}
-			if r, ok := a.place(stream, a.occupied.needs[slot.List-1], z); ok && a.takeArena(stream, r) {
+			if r, ok := a.place(stream, a.occupied.needs[slot.List-1], z); ok && a.takeArena(stream, r, z) {
 				a.stats.Guests++
 				return a.hand(Addr{0, r.begin}, live{size: z, span: r.end - r.begin, vote: vote, stream: stream}, Dynamic), true
 			}
@@ -269,7 +263,7 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 			class = TooLarge
 		case z < end-begin && a.resized < resizedTrusted:
 			class = Unknown // it may only pass for the entry
-		case !a.occupied.free(interval{begin, end}), !a.takeArena(stream, interval{begin, end}):
+		case !a.occupied.free(interval{begin, end}), !a.takeArena(stream, interval{begin, end}, z):
 			class = Conflict
 		default:
 			return a.hand(Addr{0, begin}, live{size: z, span: end - begin, vote: vote, stream: stream}, Hit), true
@@ -278,7 +272,7 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 	sweep := a.planStream(stream) >= 0 && class != Dynamic
 	h, ok := a.ready(stream, z, !sweep)
 	if !ok && sweep {
-		if r, found := a.sweep(stream, entry, z); found && a.takeArena(stream, r) {
+		if r, found := a.sweep(stream, entry, z); found && a.takeArena(stream, r, z) {
 			a.stats.Guests++
 			return a.hand(Addr{0, r.begin}, live{size: z, span: r.end - r.begin, vote: vote, stream: stream}, class), true
 		}
@@ -357,10 +351,10 @@ func (a *Allocator) ready(stream, z uint64, mayCommit bool) (*growing, bool) {
 	if !mayCommit {
 		return h, false
 	}
-	if a.commit(h, z) || a.leaveAll(true) && a.commit(h, z) {
+	if a.commitHeap(h, z) || a.leaveAll(true) && a.commitHeap(h, z) {
 		return h, true
 	}
-	return h, a.missing(h, z) != never && a.trim() > 0 && a.commit(h, z)
+	return h, a.missing(h, z) != never && a.trim(a.heldFor(h, z), true) > 0 && a.commitHeap(h, z)
 }
 
 // missing counts the granules that the heap would have to commit for z bytes; never where it has no room.
@@ -397,7 +391,7 @@ func (a *Allocator) sweep(stream uint64, entry int, z uint64) (interval, bool) {
 	} else {
 		if m.mode != inSync { // the plan is not being executed: nothing is known to be needed
 			a.stats.Sweeps++
-			return a.place(stream, a.occupied.kept, z)
+			return a.place(stream, a.occupied.lacking(a.occupied.kept, a.opts.Granularity), z)
 		}
 		at, _ = m.best()
 	}
@@ -410,6 +404,9 @@ func (a *Allocator) sweep(stream uint64, entry int, z uint64) (interval, bool) {
 			}
 		}
 		a.swept += step
+		if entry < 0 {
+			needed = a.occupied.lacking(needed, a.opts.Granularity)
+		}
 		r, ok := a.place(stream, needed, z)
 		if ok || step/2 < least || step/2 == 0 {
 			return r, ok
@@ -425,43 +422,6 @@ func (a *Allocator) heapOf(stream uint64) *growing {
 		a.byStream[stream] = h
 	}
 	return h
-}
-
-// commit makes the place of z bytes in h usable, if its range and the capacity allow.
-func (a *Allocator) commit(h *growing, z uint64) bool {
-	n, start, g := a.missing(h, z), h.place(z/Unit)*Unit, a.opts.Granularity
-	if n == never || !a.reserve(n*g) {
-		return false
-	}
-	h.pages.fill(start/g, (start+z+g-1)/g)
-	return true
-}
-
-// Trim gives back every granule of every heap that no used block touches, and returns the bytes. Blocks that
-// wait for streams are freed before, if those are done.
-func (a *Allocator) Trim() uint64 {
-	a.leaveAll(false)
-	return a.trim()
-}
-
-func (a *Allocator) trim() uint64 {
-	g := a.opts.Granularity
-	var bytes uint64
-	for _, h := range a.heaps {
-		for b := range h.byOffset.all() {
-			end := (b.off + b.size) * Unit
-			if b.off+b.size == h.top {
-				end += g - 1
-			}
-			bytes += h.pages.drop((b.off*Unit+g-1)/g, end/g) * g
-		}
-	}
-	if bytes > 0 {
-		a.stats.Trims++
-		a.stats.ReturnedBytes += bytes
-		a.stats.ReservedBytes -= bytes
-	}
-	return bytes
 }
 
 // Free takes back an address and reports whether it was live.
@@ -517,6 +477,7 @@ func (a *Allocator) Stats() Stats {
 	s := a.stats
 	m := a.match
 	s.Slow, s.Resyncs, s.Restarts = m.slow, m.resyncs, m.restarts
+	s.ArenaBytes = a.occupied.pages.committed() * a.opts.Granularity
 	s.Position = uint64(m.n)
 	if pos, _ := m.best(); m.mode == inSync {
 		s.Position = uint64(pos)

@@ -70,6 +70,7 @@ type arena struct {
 	busy  []bool   // by atom
 	needs [][]bool // by list, by atom; what is kept is in each
 	kept  []bool   // by atom
+	pages pages    // what is committed
 }
 
 func newArena(p *Plan) *arena {
@@ -127,6 +128,17 @@ func (a *arena) take(r interval) {
 func (a *arena) drop(r interval) {
 	a.occupancy.drop(r)
 	a.use(r, false)
+}
+
+// lacking returns the atoms that are named and those that are not committed, all of them.
+func (a *arena) lacking(named []bool, granule uint64) []bool {
+	named = slices.Clone(named)
+	for i := range named {
+		if a.pages.missing(a.edges[i]/granule, (a.edges[i+1]+granule-1)/granule) > 0 {
+			named[i] = true
+		}
+	}
+	return named
 }
 
 // run finds, of the maximal runs of atoms inside s's range that are free and not needed, the smallest

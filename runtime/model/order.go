@@ -267,8 +267,12 @@ func (a *Allocator) place(b uint64, needed []bool, z uint64) (interval, bool) {
 	return a.occupied.run(s, needed, z)
 }
 
-// takeArena takes r, which is free, for b, if b can be made to wait for everyone it has to.
-func (a *Allocator) takeArena(b uint64, r interval) bool {
+// takeArena takes r, which is free, for z bytes of b, if there is memory for them and b can be made to wait for
+// everyone it has to.
+func (a *Allocator) takeArena(b uint64, r interval, z uint64) bool {
+	if !a.commitArena(r, z) {
+		return false
+	}
 	o := a.order
 	if o == nil {
 		a.occupied.take(r)

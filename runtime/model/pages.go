@@ -1,8 +1,11 @@
 package model
 
-import "slices"
+import (
+	"slices"
+	"sort"
+)
 
-// pages says which granules of a heap are committed: those below high, but for the gaps.
+// pages says which granules of a heap, or of the arena, are committed: those below high, but for the gaps.
 //
 //	0            gap        gap           high
 //	|############|....|#####|..|##########|  never committed
@@ -25,6 +28,9 @@ func (p *pages) missing(from, to uint64) (n uint64) {
 	}
 	return n
 }
+
+// committed counts the granules that are.
+func (p *pages) committed() uint64 { return p.high - p.missing(0, p.high) }
 
 // fill commits [from, to).
 func (p *pages) fill(from, to uint64) {
@@ -61,4 +67,17 @@ func (p *pages) drop(from, to uint64) uint64 {
 	p.gaps = append(p.gaps, gap{from, to})
 	slices.SortFunc(p.gaps, func(a, b gap) int { return int(int64(a.from) - int64(b.from)) })
 	return n
+}
+
+// dropLast gives back up to n of what is committed of [from, to), the last ones, and returns how many.
+func (p *pages) dropLast(from, to, n uint64) uint64 {
+	to = min(to, p.high)
+	if from >= to || n == 0 {
+		return 0
+	}
+	from += uint64(sort.Search(int(to-from), func(i int) bool { // the first from which on there are n at most
+		at := from + uint64(i)
+		return to-at-p.missing(at, to) <= n
+	}))
+	return p.drop(from, to)
 }

@@ -198,8 +198,8 @@ size_t stw_torch_stats(int index, char *out, size_t room)
         FIELD(requests), FIELD(frees), FIELD(hits), FIELD(conflicts), FIELD(too_large), FIELD(dynamic), FIELD(guests), FIELD(unknown),
         FIELD(slow), FIELD(resyncs), FIELD(restarts), FIELD(failed), FIELD(bad_free), FIELD(live_bytes), FIELD(peak_live_bytes),
         FIELD(heap_live_bytes), FIELD(heap_peak_bytes), FIELD(reserved_bytes), FIELD(peak_reserved_bytes), FIELD(arena_bytes),
-        FIELD(static_fallback_bytes), FIELD(sweeps), FIELD(trims), FIELD(returned_bytes), FIELD(event_records), FIELD(event_waits),
-        FIELD(deferred), FIELD(position), FIELD(atoms),
+        FIELD(static_fallback_bytes), FIELD(sweeps), FIELD(trims), FIELD(returned_bytes), FIELD(moves), FIELD(moved_bytes),
+        FIELD(event_records), FIELD(event_waits), FIELD(deferred), FIELD(position), FIELD(atoms),
 #undef FIELD
         {"strangers", __atomic_load_n(&stwt.strangers, __ATOMIC_RELAXED)},
         {"canary_faults", stwt_canary_faults()},

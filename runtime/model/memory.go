@@ -1,0 +1,186 @@
+package model
+
+import (
+	"math"
+	"slices"
+)
+
+// Memory is committed in granules when an address is handed out that touches them, in the heaps and
+// in the arena alike. What has been committed stays, until it is given back: on request, under
+// pressure, or moved.
+//
+//	arena  |########|....|#####|........|#####|      space 0
+//	heap   |####|....|##|                            space 1, …
+//	        # something lives there   . committed, idle
+//
+// Moving is what keeps the sum below the most that was ever reserved: a space that would have to grow
+// beyond that takes the place of what idles elsewhere. It costs the device's driver time, so there is
+// so much of it to be had for each step of the plan, and none without a plan.
+
+const (
+	moveArenas = 4   // arenas' worth that may be moved at all
+	moveLap    = 128 // and that part of one more with each step of the plan
+)
+
+// granules rounds bytes up to what is committed at once.
+func (a *Allocator) granules(bytes uint64) uint64 {
+	return (bytes + a.opts.Granularity - 1) &^ (a.opts.Granularity - 1)
+}
+
+// space returns the pages of the arena, 0, or of a heap.
+func (a *Allocator) space(n uint32) *pages {
+	if n == 0 {
+		return &a.occupied.pages
+	}
+	return &a.heaps[n-1].pages
+}
+
+// reserve commits more bytes, a multiple of the granularity, if the capacity allows.
+func (a *Allocator) reserve(bytes uint64) bool {
+	s := &a.stats
+	if a.opts.Capacity != 0 && s.ReservedBytes+bytes > a.opts.Capacity {
+		return false
+	}
+	s.ReservedBytes += bytes
+	s.PeakReservedBytes = max(s.PeakReservedBytes, s.ReservedBytes)
+	a.most = max(a.most, s.ReservedBytes)
+	return true
+}
+
+// commit makes what is held usable, if the capacity allows.
+func (a *Allocator) commit(held hold) bool {
+	p := a.space(held.space)
+	more := p.missing(held.from, held.to) * a.opts.Granularity
+	a.move(held, more)
+	if !a.reserve(more) {
+		return false
+	}
+	p.fill(held.from, held.to)
+	return true
+}
+
+// commitHeap does that for the place of z bytes in h, if its range has it.
+func (a *Allocator) commitHeap(h *growing, z uint64) bool {
+	return a.missing(h, z) != never && a.commit(a.heldFor(h, z))
+}
+
+// heldFor names the granules that z bytes will touch in h.
+func (a *Allocator) heldFor(h *growing, z uint64) hold {
+	start, g := h.place(z/Unit)*Unit, a.opts.Granularity
+	return hold{h.space, gap{start / g, (start + z + g - 1) / g}}
+}
+
+// commitArena does it for z bytes at the begin of r, which is taken, under pressure after a trim.
+func (a *Allocator) commitArena(r interval, z uint64) bool {
+	g := a.opts.Granularity
+	held := hold{0, gap{r.begin / g, (r.begin + z + g - 1) / g}}
+	if a.commit(held) {
+		return true
+	}
+	a.leaveAll(true)
+	return a.trim(held, true) > 0 && a.commit(held)
+}
+
+// hold names granules that are about to be committed: they are not idle.
+type hold struct {
+	space uint32
+	gap
+}
+
+var nothing = hold{}
+
+// idle lists the granules of a space on which nothing lives and which are not held, ascending.
+func (a *Allocator) idle(space uint32, held hold) (out []gap) {
+	g := a.opts.Granularity
+	add := func(from, to uint64) {
+		if space != held.space || to <= held.from || from >= held.to {
+			out = append(out, gap{from, to})
+			return
+		}
+		out = append(out, gap{from, held.from}, gap{held.to, to})
+	}
+	if space == 0 {
+		at := uint64(0)
+		for r := range a.occupied.set.all() {
+			if b, ok := a.live[Addr{0, r.begin}]; ok {
+				add(at, r.begin/g)
+				at = (r.begin + b.size + g - 1) / g
+			}
+		}
+		add(at, math.MaxInt64)
+		return out
+	}
+	h := a.heaps[space-1]
+	for b := range h.byOffset.all() {
+		to := (b.off + b.size) * Unit / g
+		if b.off+b.size == h.top {
+			to = math.MaxInt64
+		}
+		add((b.off*Unit+g-1)/g, to)
+	}
+	return out
+}
+
+// giveBack gives back up to most idle granules of a space, the highest first, and returns how many.
+func (a *Allocator) giveBack(space uint32, held hold, most uint64) (n uint64) {
+	for _, r := range slices.Backward(a.idle(space, held)) {
+		n += a.space(space).dropLast(r.from, r.to, most-n)
+	}
+	return n
+}
+
+// giveBackHeaps does that with all heaps, in the order of their streams.
+func (a *Allocator) giveBackHeaps(held hold, most uint64) (n uint64) {
+	for _, handle := range a.handles {
+		if h := a.byStream[handle]; h != nil {
+			n += a.giveBack(h.space, held, most-n)
+		}
+	}
+	return n
+}
+
+// move gives back idle granules where bytes more would be the most ever reserved, and more than the arena:
+// as much as is above that. The arena takes from the heaps first, a heap from the arena.
+func (a *Allocator) move(held hold, bytes uint64) {
+	g, s := a.opts.Granularity, &a.stats
+	limit := max(a.most, a.granules(a.plan.Arena))
+	if bytes == 0 || s.ReservedBytes+bytes <= limit || s.ReservedBytes+bytes-limit > a.movable {
+		return
+	}
+	need := (s.ReservedBytes + bytes - limit) / g
+	var n uint64
+	if held.space != 0 {
+		n = a.giveBack(0, held, need)
+	}
+	n += a.giveBackHeaps(held, need-n)
+	if held.space == 0 {
+		n += a.giveBack(0, held, need-n)
+	}
+	if n > 0 {
+		s.Moves++
+		s.MovedBytes += n * g
+		s.ReservedBytes -= n * g
+		a.movable -= n * g
+	}
+}
+
+// Trim gives back every granule of arena and heaps on which nothing lives, and returns the bytes. Blocks that
+// wait for streams are freed before, if those are done.
+func (a *Allocator) Trim() uint64 {
+	a.leaveAll(false)
+	return a.trim(nothing, true)
+}
+
+func (a *Allocator) trim(held hold, arena bool) uint64 {
+	n := a.giveBackHeaps(held, math.MaxInt64)
+	if arena {
+		n += a.giveBack(0, held, math.MaxInt64)
+	}
+	bytes := n * a.opts.Granularity
+	if bytes > 0 {
+		a.stats.Trims++
+		a.stats.ReturnedBytes += bytes
+		a.stats.ReservedBytes -= bytes
+	}
+	return bytes
+}

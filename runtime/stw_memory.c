@@ -1,0 +1,141 @@
+/* stw_memory.c: giving back granules on which nothing lives.
+ *
+ *     arena    |########|....|#####|........|#####|         # something lives there
+ *     heap     |####|....|##|                               . committed, idle
+ *
+ * On request and under pressure all of them go (stwi_trim_locked); when the plan has done without the heaps for a
+ * step, those of the heaps.
+ *
+ * And some of them move: a space that would have to grow so that more would be reserved than ever before, and
+ * more than the arena, takes the place of what idles elsewhere (stwi_move_locked). So arena and heaps
+ * together need what lives at the worst moment, not the sum of what each of them needs at its own. It costs the driver's
+ * time, about a tenth of a millisecond for 2 MiB, and decommit waits for the device: a plan that fits never needs
+ * it, and one that does not may move so much for each of its steps, and no more. Where memory really runs
+ * out, a trim knows no such limit.
+ *
+ * What lives in the arena is read off the table of live allocations: that takes no time where nothing is
+ * given back.
+ */
+#include "stw_internal.h"
+
+#include <string.h>
+
+/* What is about to be committed, and not idle: granules of a space. */
+typedef struct {
+    const stw_space *space;
+    stw_granules r;
+} hold;
+
+/* Gives back idle granules of a heap, the highest first, at most so many. */
+static uint64_t heap_give_locked(stw_allocator *a, stw_heap *h, hold held, uint64_t most)
+{
+    uint64_t n = 0;
+    for (uint32_t b = h->last; b && n < most; b = h->blocks[b].prev) {
+        const stw_block *k = &h->blocks[b];
+        if (k->used)
+            continue;
+        const uint64_t step = UINT64_C(1) << a->granule_shift, end = (uint64_t)k->start + k->units;
+        uint64_t from = (k->start + step - 1) >> a->granule_shift;
+        uint64_t to = (end + (b == h->last ? step - 1 : 0)) >> a->granule_shift; /* behind the top nothing is used */
+        if (held.space == &h->space && held.r.from < to && held.r.to > from) {
+            if (held.r.to < to)
+                n += stwi_space_give_locked(a, &h->space, held.r.to, to, most - n);
+            to = held.r.from;
+        }
+        if (from < to)
+            n += stwi_space_give_locked(a, &h->space, from, to, most - n);
+    }
+    return n;
+}
+
+/* The same of the arena. */
+static uint64_t arena_give_locked(stw_allocator *a, hold held, uint64_t most)
+{
+    if (a->arena.committed_bytes == 0 || most == 0)
+        return 0;
+    memset(a->touched, 0, a->arena.pages_bytes);
+    for (uint64_t i = 0; i <= a->live.mask; i++) {
+        const stw_rec *r = &a->live.recs[i];
+        if (r->units == 0 || !r->planned)
+            continue;
+        stw_granules g = stwi_granules(a, (r->key - (uintptr_t)a->arena.base) >> STW_UNIT_SHIFT, r->units);
+        stwi_bits_set(a->touched, g.from, g.to, true);
+    }
+    if (a->stitch)
+        stwi_stitch_touch(a, a->touched);
+    if (held.space == &a->arena)
+        stwi_bits_set(a->touched, held.r.from, held.r.to, true);
+    uint64_t n = 0;
+    for (uint64_t to = a->arena.bytes / a->backend.granularity; n < most;) {
+        to = stwi_bits_last(a->touched, 0, to, false);
+        uint64_t from = stwi_bits_last(a->touched, 0, to, true);
+        if (from == to)
+            break;
+        n += stwi_space_give_locked(a, &a->arena, from, to, most - n);
+        to = from;
+    }
+    return n;
+}
+
+static uint64_t heaps_give_locked(stw_allocator *a, hold held, uint64_t most)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < a->n_streams && n < most; i++)
+        if (a->streams[i].heap)
+            n += heap_give_locked(a, a->streams[i].heap, held, most - n);
+    return n;
+}
+
+bool stwi_capturing_locked(const stw_allocator *a)
+{
+    for (uint32_t i = 0; a->backend.capturing && i < a->n_streams; i++)
+        if (a->backend.capturing(a->backend.ctx, a->streams[i].handle))
+            return true;
+    return false;
+}
+
+static uint64_t trim_locked(stw_allocator *a, hold held, bool arena)
+{
+    if (stwi_capturing_locked(a))
+        return 0;
+    uint64_t n = heaps_give_locked(a, held, UINT64_MAX);
+    if (arena)
+        n += arena_give_locked(a, held, UINT64_MAX);
+    uint64_t bytes = n * a->backend.granularity;
+    a->stats.trims += bytes > 0;
+    a->stats.returned_bytes += bytes;
+    return bytes;
+}
+
+uint64_t stwi_trim_locked(stw_allocator *a)
+{
+    return trim_locked(a, (hold){0}, true);
+}
+
+uint64_t stwi_trim_heaps_locked(stw_allocator *a)
+{
+    return trim_locked(a, (hold){0}, false);
+}
+
+uint64_t stwi_trim_for_locked(stw_allocator *a, const stw_space *p, uint64_t start, uint64_t units)
+{
+    return trim_locked(a, (hold){p, stwi_granules(a, start, units)}, true);
+}
+
+void stwi_move_locked(stw_allocator *a, const stw_space *p, stw_granules r, uint64_t more)
+{
+    const uint64_t granule = a->backend.granularity, most = a->most_bytes > a->arena.bytes ? a->most_bytes : a->arena.bytes;
+    if (a->stats.reserved_bytes + more <= most || a->stats.reserved_bytes + more - most > a->movable_bytes || stwi_capturing_locked(a))
+        return;
+    const uint64_t need = (a->stats.reserved_bytes + more - most) / granule;
+    const hold held = {p, r};
+    uint64_t n = 0;
+    if (p != &a->arena)
+        n += arena_give_locked(a, held, need);
+    n += heaps_give_locked(a, held, need - n);
+    if (p == &a->arena)
+        n += arena_give_locked(a, held, need - n);
+    a->movable_bytes -= n * granule;
+    a->stats.moves += n > 0;
+    a->stats.moved_bytes += n * granule;
+}
