@@ -95,7 +95,7 @@ func statusError(status C.stw_status) error {
 type Allocator struct {
 	c      *C.stw_allocator
 	events *C.stwd_events // nil: the backend has no events
-	arena uint64 // bytes of the plan's
+	arena  uint64         // bytes of the plan's
 }
 
 // New returns an allocator that executes the plan file in plan; an empty one is no plan, heap
