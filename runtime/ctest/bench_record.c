@@ -4,6 +4,7 @@
  */
 #define _GNU_SOURCE
 #include "record_file.h"
+#include "support.h"
 
 #include <pthread.h>
 #include <time.h>
@@ -81,6 +82,44 @@ static void row(const char *what, unsigned threads, useconds_t rest_us)
     pthread_barrier_destroy(&burst);
 }
 
+/* A request and its free on the heap, 64 requests later, with sizes of all kinds: ns a call. */
+static double heap_calls(stw_allocator *a, bool record)
+{
+    static void *held[64];
+    static double times[BURSTS];
+    uint64_t seed = 1;
+    for (int b = 0; b < BURSTS; b++) {
+        double t = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        for (uint64_t i = 0; i < BURST / 2; i++) {
+            size_t bytes = (1 + check_random(&seed) % 4000) * 512;
+            void **p = &held[i % 64];
+            if (record)
+                stw_recorder_free(recorder, *p, 0);
+            stw_free(a, *p);
+            *p = stw_malloc(a, bytes, 0);
+            if (record)
+                stw_recorder_malloc(recorder, *p, bytes, 0, 0);
+        }
+        times[b] = (clock_ns(CLOCK_THREAD_CPUTIME_ID) - t) / BURST;
+        usleep(record ? 20000 : 1000);
+    }
+    qsort(times, BURSTS, sizeof *times, by_value);
+    return times[BURSTS / 2];
+}
+
+static void heap_rows(void)
+{
+    test_backend memory = {.bare = true};
+    stw_backend backend = test_backend_make(&memory, true, 2 << 20);
+    stw_allocator *a = NULL;
+    CHECK_EQ(stw_create(&a, NULL, 0, NULL, &backend, NULL, 0), STW_OK);
+    recorder = open_or_die(NULL);
+    double plain = heap_calls(a, false), recorded = heap_calls(a, true);
+    CHECK_EQ(stw_recorder_close(recorder, NULL, 0), 0);
+    stw_destroy(a);
+    printf("the heap's own calls: %.1f without, %.1f with recording: %.1f a call\n", plain, recorded, recorded - plain);
+}
+
 int main(void)
 {
     if (!make_folder())
@@ -92,6 +131,7 @@ int main(void)
     row("4 threads, bursts", 4, 20000);
     row("1 thread without a rest", 1, 0);
     row("4 threads without a rest", 4, 0);
+    heap_rows();
     remove_folder();
     return check_failed != 0;
 }
