@@ -240,21 +240,40 @@ bool stwi_line_reached(stw_allocator *a, uint32_t x, uint64_t t)
     return done > 0;
 }
 
+typedef uint64_t two __attribute__((vector_size(16)));
+
+/* Whether a number in the atoms [begin, end) is above `known`: their difference is then negative. Numbers are below 2^63. */
+static bool any_above(const uint64_t *atom, uint32_t begin, uint32_t end, uint64_t known)
+{
+    const two k = {known, known};
+    two below = {0, 0}, v, u;
+    for (; begin + 4 <= end; begin += 4) {
+        memcpy(&v, atom + begin, sizeof v);
+        memcpy(&u, atom + begin + 2, sizeof u);
+        below |= (k - v) | (k - u);
+    }
+    for (; begin < end; begin++)
+        below[0] |= known - atom[begin];
+    return (below[0] | below[1]) >> 63;
+}
+
 /* The largest number in the atoms [begin, end) of one word, where it is above `known`; else 0. */
 static uint64_t latest_in_word(const stw_line *l, uint32_t begin, uint32_t end, uint64_t known)
 {
     const uint32_t w = begin >> 6;
     uint64_t t = l->all[w];
-    if (l->most[w] <= known)
+    if (l->most[w] <= known || (t <= known && !any_above(l->atom, begin, end, known)))
         return 0;
     for (uint32_t i = begin; i < end; i++)
         t = l->atom[i] > t ? l->atom[i] : t;
-    return t > known ? t : 0;
+    return t;
 }
 
 /* The same of any range. */
 static uint64_t latest(const stw_line *l, uint32_t begin, uint32_t end, uint64_t known)
 {
+    if (l->last <= known)
+        return 0;
     uint32_t w0 = begin >> 6, w1 = (end - 1) >> 6;
     if (w0 == w1)
         return latest_in_word(l, begin, end, known);
@@ -301,20 +320,27 @@ const uint64_t *stwi_order_dear_locked(stw_allocator *a, const stw_stream *s, co
     return any ? o->dear : NULL;
 }
 
+static void fill(uint64_t *v, uint32_t begin, uint32_t end, uint64_t number)
+{
+    const two n = {number, number};
+    for (; begin + 2 <= end; begin += 2)
+        memcpy(v + begin, &n, sizeof n);
+    if (begin < end)
+        v[begin] = number;
+}
+
 static void note_atoms(stw_line *l, uint32_t begin, uint32_t end, uint64_t number)
 {
-    for (uint32_t w = begin >> 6; w <= (end - 1) >> 6; w++)
-        l->most[w] = number;
-    while (begin < end) {
-        uint32_t stop = (begin | 63) + 1;
-        if ((begin & 63) == 0 && stop <= end) {
-            l->all[begin >> 6] = number;
-            begin = stop;
-            continue;
-        }
-        for (stop = stop < end ? stop : end; begin < stop; begin++)
-            l->atom[begin] = number;
+    uint32_t w0 = begin >> 6, w1 = end >> 6; /* whole words from w0 on, before w1 */
+    fill(l->most, w0, ((end - 1) >> 6) + 1, number);
+    if (w0 == w1) {
+        fill(l->atom, begin, end, number);
+        return;
     }
+    if (begin & 63)
+        fill(l->atom, begin, ++w0 << 6, number);
+    fill(l->all, w0, w1, number);
+    fill(l->atom, w1 << 6, end, number);
 }
 
 bool stwi_order_take_locked(stw_allocator *a, const stw_stream *s, uint32_t begin, uint32_t end)
