@@ -47,6 +47,42 @@ func TestParityStreams(t *testing.T) {
 	t.Log(sum)
 }
 
+// A list run inside C does what the model does with it, marks at frees included.
+func TestRunMarks(t *testing.T) {
+	var marked uint64
+	for seed := range plantest.Seeds(60) {
+		src := plantest.Seeded(seed)
+		c := plantest.New(src, plantest.Config{Entries: 200, Streams: 3, Guests: true, Shared: src(2) == 0})
+		s := c.Script(src, 3, false)
+		for i := range s.Ops {
+			if op := &s.Ops[i]; op.Kind == model.OpFree && src(4) == 0 {
+				*op = model.MarkedFreeOp(op.ID, uint64(1+src(3)))
+			}
+		}
+		o := stwrt.Options{Granularity: 4096, HeapBytes: 1 << 30, Events: model.EventOptions{On: true, Lag: 3}}
+		m, err := model.New(c.Plan, model.Options(o))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := stwrt.New(plantest.Encode(c.Plan), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := a.Run(s, stwrt.RunOptions{Canary: seed%2 == 0})
+		a.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := m.Run(s).Stats; r.Stats != want {
+			t.Errorf("seed %d:\nC     %+v\nmodel %+v", seed, r.Stats, want)
+		}
+		marked += r.Stats.Deferred + r.Stats.EventWaits
+	}
+	if marked == 0 {
+		t.Error("no mark had an effect")
+	}
+}
+
 // More streams than take part: they get nothing that needs order, and what they mark is never freed.
 func TestManyStreams(t *testing.T) {
 	w, err := newTwin(nil, stwrt.Options{Granularity: 4096, HeapBytes: 1 << 20, Events: model.EventOptions{On: true, Keep: true}})

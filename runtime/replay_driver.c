@@ -102,6 +102,8 @@ static void run_plain(worker *w)
             break;
         case STWD_FREE:
             if (w->at[op->id] != 0) {
+                if (op->stream != 0)
+                    stw_record_stream(w->a, (void *)w->at[op->id], op->stream);
                 stw_free(w->a, (void *)w->at[op->id]);
                 w->at[op->id] |= 1;
             }
@@ -137,6 +139,8 @@ static void run_canary(worker *w)
                 break;
             if (!canary_holds(p, w->bytes[op->id], key_of(l, w->index, op->id)))
                 w->faults++;
+            if (op->stream != 0)
+                stw_record_stream(w->a, p, op->stream);
             stw_free(w->a, p);
             w->at[op->id] |= 1;
             break;

@@ -11,7 +11,7 @@
 /* model.Op, field by field. */
 typedef struct {
     int64_t size;    /* ALLOC: bytes; MARK of an iteration: its number */
-    uint64_t stream; /* ALLOC */
+    uint64_t stream; /* ALLOC; FREE: another stream that used it, too, or 0 */
     uint32_t id;     /* ALLOC, FREE: the request; MARK of a phase: index of its name */
     uint8_t kind;    /* STWD_* */
     uint8_t mark;    /* STW_MARK_* */

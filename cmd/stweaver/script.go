@@ -8,6 +8,9 @@ import (
 	"stweaver/runtime/model"
 )
 
+// someStream is the stream that has used a request which was under record_stream: profiles do not say which one did.
+const someStream = 1<<63 + 1
+
 // script writes a workload in the runtime's words, with a snapshot of the counters at each
 // iteration. entries maps request ids to plan entries.
 func script(t *ir.Trace, w *compiler.Workload) (s *model.Script, entries []uint32) {
@@ -24,6 +27,8 @@ func script(t *ir.Trace, w *compiler.Workload) (s *model.Script, entries []uint3
 		case ev.Kind == ir.EvAlloc:
 			entries[ev.ID] = ev.Entry
 			s.Ops = append(s.Ops, model.AllocOp(ev.ID, int64(ev.Size), t.Streams[ev.Stream]))
+		case ev.Kind == ir.EvFree && ev.Lag > 0:
+			s.Ops = append(s.Ops, model.MarkedFreeOp(ev.ID, someStream))
 		case ev.Kind == ir.EvFree:
 			s.Ops = append(s.Ops, model.FreeOp(ev.ID))
 		case ev.Mark == ir.MarkIteration:

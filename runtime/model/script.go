@@ -17,7 +17,7 @@ const (
 // as it is by the C driver (runtime/replay_driver.h).
 type Op struct {
 	Size   int64  // alloc: bytes asked for, > 0. Iteration mark: its number
-	Stream uint64 // alloc: raw stream handle
+	Stream uint64 // alloc: raw stream handle. Free: of another stream that used it, too (record_stream), 0: none
 	ID     uint32 // alloc and free: the request. Phase mark: index in Script.Names
 	Kind   OpKind
 	Mark   MarkKind
@@ -31,6 +31,9 @@ func AllocOp(id uint32, size int64, stream uint64) Op {
 
 // FreeOp is the end of request id.
 func FreeOp(id uint32) Op { return Op{Kind: OpFree, ID: id} }
+
+// MarkedFreeOp is the end of request id, which work of stream, a raw handle other than 0, has used, too.
+func MarkedFreeOp(id uint32, stream uint64) Op { return Op{Kind: OpFree, ID: id, Stream: stream} }
 
 // IterationOp is the mark "iteration value begins".
 func IterationOp(value int64) Op {
@@ -110,6 +113,9 @@ func (a *Allocator) Run(s *Script) *Result {
 			r.Addrs[op.ID], ok[op.ID] = a.Malloc(uint64(op.Size), op.Stream)
 			r.Answers[op.ID] = a.last
 		case OpFree:
+			if ok[op.ID] && op.Stream != 0 {
+				a.RecordStream(r.Addrs[op.ID], op.Stream)
+			}
 			if ok[op.ID] && !a.Free(r.Addrs[op.ID]) {
 				panic(fmt.Sprintf("BUG: model: request %d is not live at its free", op.ID))
 			}
