@@ -18,6 +18,7 @@ type checker struct {
 	names    map[string]*named
 	unknown  []*word // names used before any selection of that name was there
 	set      map[string]settingAt
+	isEarly  []bool           // by selection: it can be told before the iterations are known
 	places   []lexer.Position // of each statement of rules
 	gross    int64            // the device's capacity
 	capacity ir.StatementID   // that sets it
@@ -143,12 +144,7 @@ func (l *loader) settings(f *file, block string, list []*setting, kinds []settin
 		}
 		k := &kinds[i]
 		if (s.Value.Word != nil) != (k.value == "word") {
-			pos, got := s.Name.Pos, s.Name.Text
-			if s.Value.Word != nil {
-				pos, got = s.Value.Word.Pos, s.Value.Word.Text
-			} else {
-				pos, got = s.Value.Number.Pos, s.Value.Number.Text
-			}
+			pos, got := s.Value.text()
 			l.errorf(pos, len(got), codeValue, "e.g. "+k.example, "%s where a %s is wanted", quote(got), k.value)
 			continue
 		}
@@ -156,12 +152,8 @@ func (l *loader) settings(f *file, block string, list []*setting, kinds []settin
 			l.wordError(s.For, codeValue, "e.g. "+k.example, "%s is for nothing in particular", quote(k.name))
 			continue
 		}
-		value, key := "", block+" "+k.name
-		if s.Value.Word != nil {
-			value = s.Value.Word.Text
-		} else {
-			value = s.Value.Number.Text
-		}
+		key := block + " " + k.name
+		_, value := s.Value.text()
 		text := fmt.Sprintf("%s { %s %s", block, k.name, value)
 		if s.For != nil {
 			text += " for " + s.For.Text
@@ -171,6 +163,14 @@ func (l *loader) settings(f *file, block string, list []*setting, kinds []settin
 			k.set(l, s, id)
 		}
 	}
+}
+
+// text is a value as it is written, and where.
+func (v *settingValue) text() (lexer.Position, string) {
+	if v.Word != nil {
+		return v.Word.Pos, v.Word.Text
+	}
+	return v.Number.Pos, v.Number.Text
 }
 
 // label is what a setting is for.
@@ -192,8 +192,14 @@ func (l *loader) selection(f *file, n *statement, text string) {
 		l.names[w.Text].index = -1
 		return
 	}
-	l.names[w.Text].index = len(l.rules.Selections)
-	l.rules.Selections = append(l.rules.Selections, ir.Selection{Name: w.Text, Statement: l.state(n.Pos, text), Where: where})
+	l.names[w.Text].index = l.add(ir.Selection{Name: w.Text, Statement: l.state(n.Pos, text), Where: where})
+}
+
+// add appends a selection and returns its number.
+func (l *loader) add(s ir.Selection) int {
+	l.isEarly = append(l.isEarly, l.early(s.Where))
+	l.rules.Selections = append(l.rules.Selections, s)
+	return len(l.rules.Selections) - 1
 }
 
 // define makes a name known; false where it cannot be.
@@ -242,8 +248,7 @@ func (l *loader) targets(list []*target, statement ir.StatementID) (of []int, ok
 		}
 		ok = ok && good
 		if where.Op != 0 && good {
-			of = append(of, len(l.rules.Selections))
-			l.rules.Selections = append(l.rules.Selections, ir.Selection{Statement: statement, Where: where})
+			of = append(of, l.add(ir.Selection{Statement: statement, Where: where}))
 		}
 	}
 	return of, ok
@@ -332,7 +337,7 @@ func (l *loader) step(f *file, n *statement, text string) {
 // early reports whether e can be told before the iterations are known.
 func (l *loader) early(e ir.Expr) bool {
 	if e.Op == ir.OpRef {
-		return l.early(l.rules.Selections[e.Sel].Where)
+		return l.isEarly[e.Sel]
 	}
 	if e.Op == ir.OpTest && slices.Contains([]ir.Field{ir.FieldKind, ir.FieldPart, ir.FieldIteration, ir.FieldLife, ir.FieldPhases}, e.Field) {
 		return false

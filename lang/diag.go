@@ -237,30 +237,29 @@ func nearest(s string, words []string) string {
 // distance counts the insertions, deletions, changes and swaps of neighbours between a and b; limit or
 // more is limit.
 func distance(a, b string, limit int) int {
-	if len(a)-len(b) >= limit || len(b)-len(a) >= limit || len(a) > 64 {
+	const most = 64
+	if len(a)-len(b) >= limit || len(b)-len(a) >= limit || len(a) >= most || len(b) >= most {
 		return limit
 	}
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
+	var rows [3][most]int // of i, i-1 and i-2 bytes of a
+	for j := range len(b) + 1 {
 		rows[0][j] = j
 	}
 	for i := 1; i <= len(a); i++ {
+		now, last, before := &rows[i%3], &rows[(i+2)%3], &rows[(i+1)%3]
+		now[0] = i
 		for j := 1; j <= len(b); j++ {
 			cost := 1
 			if a[i-1] == b[j-1] {
 				cost = 0
 			}
-			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+cost)
+			now[j] = min(last[j]+1, now[j-1]+1, last[j-1]+cost)
 			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+				now[j] = min(now[j], before[j-2]+1)
 			}
 		}
 	}
-	return min(rows[len(a)][len(b)], limit)
+	return min(rows[len(a)%3][len(b)], limit)
 }
 
 // oneOf is a list of words for a message: "a, b or c".

@@ -116,3 +116,34 @@ func TestCap(t *testing.T) {
 		t.Error("the rest is not counted")
 	}
 }
+
+// Programs that could make a naive checker run for ever end at once.
+func TestHostile(t *testing.T) {
+	var doubling, chain, missing strings.Builder
+	doubling.WriteString("select s0 where size > 1MiB\n")
+	for i := range 200 {
+		fmt.Fprintf(&doubling, "select s%d where s%d and s%d\n", i+1, i, i)
+	}
+	doubling.WriteString("step where s200\n")
+	chain.WriteString("select s0 where size > 1MiB\n")
+	for i := range 20_000 {
+		fmt.Fprintf(&chain, "select s%d where not s%d\n", i+1, i)
+	}
+	chain.WriteString("keep s20000\n")
+	for i := range 20_000 {
+		fmt.Fprintf(&missing, "select known%d where size > 1MiB\nkeep missing%d\n", i, i)
+	}
+	for name, text := range map[string]string{
+		"doubling": doubling.String(), "chain": chain.String(), "missing": missing.String(),
+		"nots": "keep (" + strings.Repeat("not ", 100_000) + "loop)", "open": "keep " + strings.Repeat("(", 1_000_000), "text": `include "` + strings.Repeat("x", 1_000_000),
+		"list": "keep a" + strings.Repeat(", a", 100_000), "values": "keep (size in 1MiB" + strings.Repeat(", 1MiB", 100_000) + ")",
+	} {
+		p := Parse(name, text, nil)
+		if got := p.Errors() == 0; got != (name == "doubling" || name == "chain" || name == "nots" || name == "values") {
+			t.Errorf("%s: %.300s", name, p.Diagnostics.String())
+		}
+		if d := p.Diagnostics.String(); len(d) > 200_000 {
+			t.Errorf("%s: %d bytes of diagnostics", name, len(d))
+		}
+	}
+}

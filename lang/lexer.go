@@ -92,6 +92,7 @@ func after(t lexer.Token) lexer.Position {
 type scanner struct {
 	text   string
 	at     int // offset
+	end    int // offset of the end of the line
 	line   int
 	column int // of at, in characters, from 1
 }
@@ -99,12 +100,13 @@ type scanner struct {
 // tokenize cuts text into tokens, comments included.
 func tokenize(name, text string) []lexer.Token {
 	s := &scanner{text: text, line: 1, column: 1}
+	s.end = s.lineEnd()
 	tokens := make([]lexer.Token, 0, len(text)/6+1)
 	for s.at < len(text) {
 		c := text[s.at]
 		if c == '\n' {
 			s.at++
-			s.line, s.column = s.line+1, 1
+			s.line, s.column, s.end = s.line+1, 1, s.lineEnd()
 			continue
 		}
 		if c == ' ' || c == '\t' || c == '\r' {
@@ -112,7 +114,7 @@ func tokenize(name, text string) []lexer.Token {
 			s.column++
 			continue
 		}
-		kind, n := s.token(text[s.at:])
+		kind, n := token(text[s.at:s.end])
 		value := text[s.at : s.at+n]
 		pos := lexer.Position{Filename: name, Offset: s.at, Line: s.line, Column: s.column}
 		tokens = append(tokens, lexer.Token{Type: kind, Value: strings.TrimRight(value, "\r"), Pos: pos})
@@ -122,13 +124,17 @@ func tokenize(name, text string) []lexer.Token {
 	return tokens
 }
 
-// token tells what rest begins with, and how many bytes it takes.
-func (s *scanner) token(rest string) (lexer.TokenType, int) {
-	line := rest
-	if i := strings.IndexByte(rest, '\n'); i >= 0 {
-		line = rest[:i]
+// lineEnd is where the line ends that at lies in.
+func (s *scanner) lineEnd() int {
+	if i := strings.IndexByte(s.text[s.at:], '\n'); i >= 0 {
+		return s.at + i
 	}
-	switch c := rest[0]; {
+	return len(s.text)
+}
+
+// token tells what the rest of a line begins with, and how many bytes it takes.
+func token(line string) (lexer.TokenType, int) {
+	switch c := line[0]; {
 	case c == '#':
 		return tokenComment, len(line)
 	case c == '"' || c == '/':

@@ -220,7 +220,11 @@ func (l *loader) unknownNames() {
 		known = append(known, name)
 	}
 	slices.Sort(known)
-	for _, w := range l.unknown {
+	for i, w := range l.unknown {
+		if len(l.out.List) == maxDiagnostics { // nobody will see what it may have meant
+			l.out.More += len(l.unknown) - i
+			break
+		}
 		if n := l.names[w.Text]; n != nil {
 			n.used = true
 			l.wordError(w, codeNotYet, "move its select up", "%s is defined further down, at %v", quote(w.Text), placeOf(n.at))

@@ -160,11 +160,17 @@ func (l *loader) power(n *number, what string, least int64) (int64, bool) {
 	return v, true
 }
 
+// maxPattern is the longest text that names are compared with. It bounds what a glob compiles to.
+const maxPattern = 1000
+
 // pattern is a text as something to compare names with.
 func (l *loader) pattern(t *text, op string) (ir.Pattern, bool) {
 	p := ir.Pattern{Text: unquote(t.Text), How: ir.Glob}
 	n := utf8.RuneCountInString(t.Text)
 	switch {
+	case len(p.Text) > maxPattern:
+		l.errorf(t.Pos, n, codeRange, "", "a text to compare names with has at most %d characters", maxPattern)
+		return p, false
 	case p.Text == "":
 		l.errorf(t.Pos, n, codeValue, `write "*" for any name`, "an empty text matches nothing")
 		return p, false
