@@ -257,3 +257,10 @@ func replayHits(t *rapid.T, c *compiler.Compiled, plan *ir.Plan, alike bool, dyn
 		t.Fatalf("in step, but: %+v", s)
 	}
 }
+
+// Rules over made-up programs: see UnderRules.
+func TestProgramsUnderRules(t *testing.T) {
+	var u compiler.UnderRules
+	rapid.Check(t, func(t *rapid.T) { u.Compile(t, drawProgram(t)) })
+	u.Check(t)
+}

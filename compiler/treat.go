@@ -63,11 +63,14 @@ func (c *Compiled) selectRequests(ctx context.Context) error {
 	if !c.ruledOut() {
 		return nil
 	}
-	if c.template != nil { // it is made again, and says again what it has to say
-		c.Notes = c.Notes[:len(c.Notes)-len(c.template.Notes)]
-	}
-	if err := c.runKinds(ctx); err != nil {
-		return err
+	if c.template != nil { // of the same iterations: what they are does not depend on what is ignored
+		from, to := c.options.From, c.options.To
+		c.options.From, c.options.To = c.template.FirstStep, c.template.LastStep
+		err := c.runKinds(ctx)
+		c.options.From, c.options.To = from, to
+		if err != nil {
+			return err
+		}
 	}
 	c.lower()
 	return nil
