@@ -88,16 +88,17 @@ type Compiled struct {
 	// Interrupted is true if Options.Stop ended a search that had more to try.
 	Interrupted bool
 
-	options  Options
-	template *Template
-	mapping  *mapping
-	shares   []share     // by stream; one where streams share
-	order    []int       // of the shares in the arena, lowest first
-	latest   []ir.Offset // by share: the highest begin that pins and windows leave it; nil: no rules
-	reserve  []ir.Bytes  // by share: room for dynamic requests
-	selected []bitset    // requests of each selection of the rules
-	weighing bool        // it is a pack for comparison
-	digest   [32]byte
+	options   Options
+	template  *Template
+	mapping   *mapping
+	shares    []share     // by stream; one where streams share
+	order     []int       // of the shares in the arena, lowest first
+	latest    []ir.Offset // by share: the highest begin that pins and windows leave it; nil: no rules
+	reserve   []ir.Bytes  // by share: room for dynamic requests
+	selected  []bitset    // requests of each selection of the rules
+	weighing  bool        // it is a pack for comparison
+	apartLive ir.Bytes    // the least that streams apart need, deferred frees included; where they share
+	digest    [32]byte
 }
 
 // Verification says what the verify pass looked at.
@@ -190,6 +191,9 @@ func start(t *ir.Trace, o Options) (*Compiled, error) {
 	c := &Compiled{Trace: t, options: o, digest: t.Digest()}
 	if o.Sharing.On {
 		c.Trace = t.Asked()
+		for _, peak := range t.StreamPeaks() {
+			c.apartLive += peak
+		}
 	}
 	return c, nil
 }

@@ -40,8 +40,7 @@ func VerifyWorkload(w *Workload, p *ir.Plan) (placed int, violations []ir.Violat
 		case ev.Kind == ir.EvFree && x.index[ev.ID] >= 0:
 			i := x.index[ev.ID]
 			x.items[i].End = ir.Tick(k)
-			x.lives[i].life.Lag = ev.Lag
-			x.freed = append(x.freed, i)
+			x.lives[i].end, x.lives[i].life.Lag = x.clock+1, ev.Lag
 		}
 	}
 	for _, c := range ir.VerifyPlaced(x.items, maxExecuted) {
@@ -64,7 +63,6 @@ type execution struct {
 	index []int // item of each request, -1 for none
 	items []ir.Placed
 	lives []executed // by item
-	freed []int      // items freed since the last entry
 	last  uint32     // entry
 	begun bool
 	turn  ir.Tick // entries in all turns before this one
@@ -78,7 +76,7 @@ type executed struct {
 	life       ir.Buffer // stream and lag, for the rule
 }
 
-// tick moves the clock to an entry. What was freed since the last one ends there.
+// tick moves the clock to an entry. What is freed from then on ends at the next one, requested or left out.
 func (x *execution) tick(entry uint32) {
 	if x.begun && entry <= x.last { // the loop, or the pass, begins again
 		x.turn += ir.Tick(len(x.p.Entries)) - ir.Tick(x.p.LoopStart)
@@ -87,10 +85,6 @@ func (x *execution) tick(entry uint32) {
 		}
 	}
 	x.last, x.begun, x.clock = entry, true, x.turn+ir.Tick(entry)
-	for _, i := range x.freed {
-		x.lives[i].end = x.clock
-	}
-	x.freed = x.freed[:0]
 }
 
 // young lists the reuses that must wait for another stream, and come too early.

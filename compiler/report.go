@@ -61,7 +61,7 @@ type Summary struct {
 
 // SharedSummary is what sharing between streams gives and costs.
 type SharedSummary struct {
-	Apart ir.Bytes `json:"apart_bound_bytes"` // no plan that keeps the streams apart is below
+	Apart ir.Bytes `json:"apart_bound_bytes"` // what the whole profile needs where streams stay apart and deferred frees stay deferred
 	Waits
 	Program string       `json:"program_waits,omitempty"` // what is known of the program's own waits
 	Curve   []CurvePoint `json:"curve,omitempty"`         // where it was asked for
@@ -112,10 +112,7 @@ func (c *Compiled) Summary(planFile int, read, encoded float64) *Summary {
 		s.StreamsApart = s.Bound - together
 	}
 	if c.options.Sharing.On {
-		s.Shared = &SharedSummary{Waits: waitsOf(c.Problem, c.Layout), Program: c.programWaits(), Curve: c.Curve}
-		for _, peak := range c.Problem.StreamPeaks() {
-			s.Shared.Apart += peak
-		}
+		s.Shared = &SharedSummary{Waits: waitsOf(c.Problem, c.Layout), Program: c.programWaits(), Curve: c.Curve, Apart: c.apartLive}
 	}
 	if s.Bound > 0 {
 		s.Gap = float64(s.PlanPeak)/float64(s.Bound) - 1

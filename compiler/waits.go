@@ -15,13 +15,17 @@ import (
 // stream's frees among the memory it gets, for a stream's events come in order. An old event is long reached,
 // and the wait is a call and nothing else. The runtime may need fewer: a stream that has waited for a later
 // event of another need not wait for an earlier one.
+//
+// A request that gets memory of its own stream that was under record_stream waits for the marked streams. Where the
+// recording shows that they were done by then, such a wait costs nothing at any age: these are counted apart.
 
 // Waits are the waits of one iteration that the layout makes necessary.
 type Waits struct {
 	Step     float64 `json:"waits_per_step"` // (request, stream waited for) pairs, mean of the iterations of the loop
 	Youngest ir.Tick `json:"youngest_age"`   // requests between the free and the wait, the least
 	Median   ir.Tick `json:"median_age"`
-	Once     int     `json:"waits_once"` // until the loop runs steadily
+	Once     int     `json:"waits_once"`            // until the loop runs steadily
+	Marked   float64 `json:"marked_waits_per_step"` // of a stream for those that were marked on its own memory; not in the others
 }
 
 // waitsOf counts the waits of a layout.
@@ -33,6 +37,7 @@ func waitsOf(p *ir.Problem, l *ir.Layout) (w Waits) {
 	}
 	age := make(map[wait]ir.Tick)
 	var steady []wait
+	marked := 0
 	for _, h := range p.Handovers(l) {
 		k := wait{h.To, h.End + h.Age, p.Buffers[h.From].Stream}
 		a, seen := age[k]
@@ -40,13 +45,16 @@ func waitsOf(p *ir.Problem, l *ir.Layout) (w Waits) {
 		case seen:
 			age[k] = min(a, h.Age)
 			continue
-		case h.Steady:
-			steady = append(steady, k)
-		default:
+		case !h.Steady:
 			w.Once++
+		case k.stream == p.Buffers[h.To].Stream:
+			marked++
+		default:
+			steady = append(steady, k)
 		}
 		age[k] = h.Age
 	}
+	w.Marked = float64(marked) / float64(max(p.Unroll, 1))
 	if len(steady) == 0 {
 		return w
 	}
@@ -62,10 +70,14 @@ func waitsOf(p *ir.Problem, l *ir.Layout) (w Waits) {
 
 // String is one line for people.
 func (w Waits) String() string {
-	if w.Step == 0 {
-		return "none in a step"
+	text := "none in a step"
+	if w.Step > 0 {
+		text = fmt.Sprintf("%.4g a step, for events at least %d and in the middle %d requests old", w.Step, w.Youngest, w.Median)
 	}
-	return fmt.Sprintf("%.4g a step, for events at least %d and in the middle %d requests old", w.Step, w.Youngest, w.Median)
+	if w.Marked > 0 {
+		text += fmt.Sprintf("; %.4g for streams that were marked", w.Marked)
+	}
+	return text
 }
 
 // CurveAges are the points of the curve, beside the AGE asked for.

@@ -84,7 +84,7 @@ func TestSharedProperties(t *testing.T) {
 			tight++
 		}
 	})
-	if tight == 0 {
+	if tight == 0 && !testing.Short() { // a short run draws too few
 		t.Error("no layout reached the live peak: the views are too wide")
 	}
 }
@@ -117,7 +117,7 @@ func TestSharedIsExact(t *testing.T) {
 			apart++
 		}
 	})
-	if same == 0 || apart == 0 {
+	if !testing.Short() && (same == 0 || apart == 0) {
 		t.Errorf("%d pairs share, %d do not: the test shows nothing", same, apart)
 	}
 }

@@ -204,7 +204,7 @@ func (a *app) printSummary(s *compiler.Summary) error {
 		w.row("streams", fmt.Sprintf("%d kept apart: costs %s", s.Streams, compiler.Size(s.StreamsApart)))
 	}
 	if x := s.Shared; x != nil {
-		w.row("streams", fmt.Sprintf("%d, %s: apart they need at least %s", s.Streams, s.Sharing, compiler.Size(x.Apart)))
+		w.row("streams", fmt.Sprintf("%d, %s: apart the profile needs at least %s", s.Streams, s.Sharing, compiler.Size(x.Apart)))
 		w.row("waits", x.Waits.String())
 		for _, p := range x.Curve {
 			w.row(fmt.Sprintf("  AGE %d", p.Age), fmt.Sprintf("plan peak %s; waits: %s", compiler.Size(p.Peak), p.Waits))

@@ -26,7 +26,7 @@ func main() {
 	bin := flag.String("bin", "bin/stweaver", "the command")
 	data := flag.String("data", "../shared/data", "folder of profiles")
 	only := flag.String("only", "", "only files whose path contains this")
-	table := flag.String("table", "plans", "what to print: plans, and diverge after it; efforts; periodic; packers; unseen")
+	table := flag.String("table", "plans", "what to print: plans, and diverge after it; efforts; periodic; packers; unseen; streams, and streams-once of the recordings as they are")
 	diverge := flag.Bool("diverge", true, "with plans: replay with divergence, too")
 	granularity := flag.String("granularity", "2MiB", "with unseen: pages of the runtime's memory")
 	flag.Parse()
@@ -100,6 +100,10 @@ func (s *survey) run(table, only string, diverge bool) error {
 		err = s.periodic(files)
 	case "unseen":
 		err = s.unseen(files)
+	case "streams":
+		err = s.streams(only, false)
+	case "streams-once":
+		err = s.streams(only, true)
 	case "packers":
 		err = s.packers(files)
 	default:
