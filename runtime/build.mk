@@ -16,7 +16,7 @@ RT := runtime
 RT_OUT := build/runtime
 RT_CORE := $(addprefix $(RT)/,plan_load.c stw.c stw_match.c stw_guest.c stw_heap.c stw_pages.c stw_memory.c stw_table.c stw_check.c stw_report.c stw_lock.c backend_host.c backend_cuda.c cuda_open.c cuda_driver.c cuda_events.c crc32c.c stw_record.c stw_record_file.c)
 RT_HEADERS := $(addprefix $(RT)/,stw.h stw_cuda.h stw_plan.h stw_internal.h cuda_driver.h stw_record.h stw_record_internal.h) $(addprefix $(RT)/ctest/,check.h support.h scene.h)
-RT_TORCH := $(addprefix $(RT)/torch/,devices.c plug.c conf.c canary.c oom.cc)
+RT_TORCH := $(addprefix $(RT)/torch/,devices.c plug.c pools.c conf.c canary.c oom.cc)
 RT_HEADERS += $(addprefix $(RT)/torch/,stw_torch.h process.h conf.h old_dl.h)
 RT_TESTS := test_load test_plan test_guest test_memory test_commit test_heap test_lock test_stress fuzz_load
 RT_CORE += $(addprefix $(RT)/,stw_order.c stw_marks.c stw_stitch.c stw_pieces.c)
@@ -56,7 +56,7 @@ $(RT_OUT)/$(1)/%.o: $(RT)/%.cc $(RT_HEADERS)
 $(RT_OUT)/$(1)/%: $(RT_OUT)/$(1)/ctest/%.o $(RT_OUT)/$(1)/ctest/support.o $(RT_CORE:$(RT)/%.c=$(RT_OUT)/$(1)/%.o)
 	$$(CC) $(RT_FLAGS_$(1)) -o $$@ $$(filter %.o,$$^) -pthread -ldl -Wl,--disable-new-dtags,-rpath,'$$$$ORIGIN'
 $(RT_OUT)/$(1)/test_order: $(RT_OUT)/$(1)/ctest/late.o
-$(RT_OUT)/$(1)/test_torch: $(addprefix $(RT_OUT)/$(1)/torch/,devices.o plug.o conf.o canary.o)
+$(RT_OUT)/$(1)/test_torch: $(addprefix $(RT_OUT)/$(1)/torch/,devices.o plug.o pools.o conf.o canary.o)
 $(RT_OUT)/$(1)/libcuda.so.1: $(RT_DOUBLE) $(RT_HEADERS)
 	@mkdir -p $$(dir $$@)
 	$$(CC) $(RT_STRICT) $(RT_FLAGS_$(1)) -fPIC -shared -fvisibility=hidden -Wl,-soname,libcuda.so.1 -o $$@ $(RT_DOUBLE) -pthread

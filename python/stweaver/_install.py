@@ -96,6 +96,9 @@ def _install_cuda():
     hooks.set_memory_fraction_fn(_library.address("memory_fraction"))
     hooks.set_base_alloc_fn(_library.address("base_alloc"))
     hooks.set_record_stream_fn(_library.address("record_stream"))
+    hooks.set_begin_allocate_to_pool(_library.address("begin_pool"))
+    hooks.set_end_allocate_to_pool_fn(_library.address("end_pool"))
+    hooks.set_release_pool(_library.address("release_pool"))
     try:
         torch.cuda.memory.change_current_allocator(allocator)
     except RuntimeError as e:

@@ -57,6 +57,9 @@ def _pools(row):
 def _torch_stats(device):
     s = json.loads(_library.text_of("stats", device)) or dict.fromkeys(
         _SUMS + ("live_bytes", "peak_live_bytes", "reserved_bytes", "peak_reserved_bytes"), 0)
+    for kind in ("live", "reserved"):  # memory of CUDA graphs: there is no record of its peak, so it counts as always there
+        for name in (f"{kind}_bytes", f"peak_{kind}_bytes"):
+            s[name] += s.get(f"pool_{kind}_bytes", 0)
     sums = {k: s[k] - _base.get(device, {}).get(k, 0) for k in _SUMS}
     served = s["requests"] - s["failed"]
     live = _pools(_counted(s["live_bytes"], s["peak_live_bytes"]))

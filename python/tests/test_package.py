@@ -258,18 +258,37 @@ print(n, os.waitstatus_to_exitcode(status), torch.cuda.memory_allocated() >= 4 <
         self.assertEqual(done.stderr.count("stweaver cuda:0: memory"), 1)  # one report, the parent's
         self.assertNotIn("terminate", done.stderr)
 
-    def test_graph_capture_and_empty(self):
+    def test_empty_tensors(self):
+        self.assertEqual(self.cuda("print(torch.empty(0, device='cuda').shape, torch.zeros(3, 0, device='cuda').sum().shape)").stdout,
+                         "torch.Size([0]) torch.Size([])\n")
+
+    def test_graph(self):
+        """What a graph was captured on is nobody else's while it lives, nor given back, also where it was free again within the capture."""
         out = self.cuda("""
-print(torch.empty(0, device="cuda").shape, torch.zeros(3, 0, device="cuda").sum().shape)
-g = torch.cuda.CUDAGraph(); a = torch.randn(256, 256, device="cuda")
-s = torch.cuda.Stream()
-with torch.cuda.stream(s): a @ a
+a = torch.randn(512, 512, device="cuda")
+side = torch.cuda.Stream()
+with torch.cuda.stream(side): a @ a  # workspaces
 torch.cuda.synchronize()
-with torch.cuda.graph(g): b = a @ a
-g.replay()
-print(b.shape, stweaver.stats()["bad_free"], stweaver.stats()["strangers"])
-""").stdout
-        self.assertEqual(out, "torch.Size([0]) torch.Size([])\ntorch.Size([256, 256]) 0 0\n")
+seen = set()
+def inside():
+    t = a @ a; seen.add(t.data_ptr()); u = t + 1; seen.add(u.data_ptr()); del t; v = u * 2; seen.add(v.data_ptr()); return v
+def outside(): return {torch.empty(512, 512, device="cuda").data_ptr() for _ in range(3)} | {x.data_ptr() for x in
+    [torch.empty(512, 512, device="cuda") for _ in range(50)]}
+before = torch.cuda.memory_reserved()
+g, h = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
+with torch.cuda.graph(g): v = inside()
+n = len(seen)
+with torch.cuda.graph(h, pool=g.pool()): w = inside()
+del w
+g.replay(); h.replay()
+print(n, seen & outside(), torch.cuda.memory_reserved() > before)
+torch.cuda.empty_cache()
+print(seen & outside(), stweaver.stats()["pool_reserved_bytes"] > 0)
+del g; print(seen & outside(), stweaver.stats()["pool_reserved_bytes"] > 0)
+del h; print(stweaver.stats()["pool_live_bytes"])
+del v; print(stweaver.stats()["pool_reserved_bytes"], stweaver.stats()["bad_free"], stweaver.stats()["strangers"])
+""").stdout.splitlines()
+        self.assertEqual(out, ["2 set() True", "set() True", "set() True", "1048576", "0 0 0"])
 
 
 class Cpu(unittest.TestCase):

@@ -11,6 +11,7 @@ STEPS = 6
 JOBS = {"gpt2": ("GPT-2 medium, 8×1024", "job.py", ("gpt2", "--size", "large", "--device", "cuda", "--steps", STEPS), ("apart",)),
         "llama": ("Llama 24 layers, checkpointing, 4×4096", "job.py",
                   ("llama", "--size", "large", "--device", "cuda", "--steps", STEPS, "--values"), ("apart",)),
+        "lengths": ("GPT-2 medium, four lengths", "job.py", ("lengths", "--size", "large", "--device", "cuda", "--steps", 8), ("apart",)),
         "fsdp": ("Llama 7B, FSDP2 over 8, 1×4096", "fsdp_job.py", ("--steps", STEPS), ("apart", "shared:500"))}
 # The phantom answers the driver's event calls without making events; this library has them.
 CONF = f"report:0,library:{ROOT}/build/runtime/libcuda_phantom.so"
@@ -66,6 +67,9 @@ class Reserved(unittest.TestCase):
 
     def test_llama(self):
         self.compare("llama")
+
+    def test_lengths(self):
+        self.compare("lengths")
 
     def test_fsdp(self):
         planned = self.compare("fsdp")[-1]  # with streams that share

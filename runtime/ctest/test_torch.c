@@ -230,6 +230,51 @@ static void scene_canary(void)
     free(block);
 }
 
+/* What a capture was served from is nobody else's before its graphs are gone. */
+static void scene_pools(void)
+{
+    CHECK_EQ(set_up("heap", "", "backend:host,granularity:64K,report:0,canary:1"), 0);
+    char *before = ask(1000, 0);
+    stw_torch_begin_pool(0, 7, 1, NULL);
+    char *kept = ask(3000, 0), *gone = ask(5000, 0);
+    stw_torch_free(before, 1000, 0, NULL); /* not the pool's */
+    stw_torch_free(gone, 5000, 0, NULL);
+    CHECK(ask(5000, 0) == gone); /* the capture itself may use it again */
+    stw_torch_free(gone, 5000, 0, NULL);
+    stw_torch_end_pool(0, 7, 2); /* another's */
+    CHECK(ask(5000, 0) == gone);
+    stw_torch_free(gone, 5000, 0, NULL);
+    stw_torch_end_pool(0, 7, 1);
+    CHECK_EQ(counter(0, "pool_live_bytes"), 3072);
+    CHECK_EQ(counter(0, "live_bytes"), 0);
+    for (int i = 0; i < 200; i++) {
+        char *p = ask(2000, 0);
+        CHECK(p && (p + 2000 <= kept || p >= gone + 5120));
+    }
+    stw_torch_reset();
+    CHECK(counter(0, "pool_reserved_bytes") >= 65536);
+    stw_torch_begin_pool(0, 7, 1, NULL); /* a second graph in the same pool */
+    CHECK(ask(5000, 0) == gone);
+    stw_torch_end_pool(0, 7, 1);
+    stw_torch_release_pool(0, 7, 1);
+    stw_torch_release_pool(0, 9, 9);
+    stw_torch_record_stream(kept, (void *)8);
+    stw_torch_free(kept, 3000, 0, NULL);
+    stw_torch_release_pool(0, 7, 1);
+    CHECK_EQ(counter(0, "pool_live_bytes"), 5120); /* a tensor outlives its graph */
+    stw_torch_free(gone, 5000, 1, NULL); /* of a device that is wrong */
+    CHECK_EQ(counter(0, "pool_reserved_bytes"), 0);
+    CHECK_EQ(counter(0, "strangers"), 0);
+    CHECK_EQ(counter(0, "canary_faults"), 0);
+    stw_torch_begin_pool(STW_TORCH_HOST, 1, 1, NULL);
+    stw_torch_begin_pool(3, 1, 1, NULL); /* before the device's first request; released while it is open */
+    CHECK(ask(100, 3) != NULL);
+    stw_torch_release_pool(3, 1, 1);
+    CHECK_EQ(counter(3, "pool_live_bytes"), 512);
+    CHECK(ask(100, 3) != NULL);
+    CHECK_EQ(counter(3, "live_bytes"), 512);
+}
+
 /* A child of fork may use host memory, and its own copies of device tensors harm nobody. */
 static void scene_fork(void)
 {
@@ -294,7 +339,7 @@ static void scene_record(void)
 
 static const struct { const char *name; void (*run)(void); } scenes[] = {
     {"refused", scene_refused}, {"calls", scene_calls}, {"plan", scene_plan}, {"environment", scene_environment},
-    {"bad_environment", scene_bad_environment}, {"canary", scene_canary}, {"fork", scene_fork}, {"exit", scene_exit},
+    {"bad_environment", scene_bad_environment}, {"canary", scene_canary}, {"pools", scene_pools}, {"fork", scene_fork}, {"exit", scene_exit},
     {"record", scene_record}};
 
 int main(int argc, char **argv)

@@ -192,14 +192,38 @@ static uint64_t capacity_locked(stwt_device *d)
 
 static bool make_backend(stwt_device *d, stw_backend *b, char *err, size_t err_bytes)
 {
-    int kind = stwt.conf.backend != STWT_BACKEND_AUTO ? stwt.conf.backend : d->index >= 0 ? STWT_BACKEND_CUDA : STWT_BACKEND_HOST;
-    if (kind == STWT_BACKEND_HOST) {
+    if (stwt_is_host(d)) {
         *b = stw_backend_host(stwt.conf.granularity);
         return true;
     }
     stw_cuda_options o = {.device = d->index >= 0 ? d->index : 0, .primary = 1, .plain = stwt.conf.plain, .granularity = stwt.conf.granularity,
                           .library = *stwt.conf.library ? stwt.conf.library : NULL, .say = stwt_say, .say_ctx = d};
     return stw_backend_cuda(b, &o, err, err_bytes) == STW_OK;
+}
+
+void stwt_drop_backend(const stwt_device *d, stw_backend *b)
+{
+    if (!stwt_is_host(d))
+        stw_backend_cuda_close(b);
+}
+
+stw_allocator *stwt_make_heap(stwt_device *d, stw_backend *backend)
+{
+    char err[300];
+    stw_allocator *a = NULL;
+    stw_stats s = {0};
+    pthread_mutex_lock(&lock);
+    set_up_by_environment_locked();
+    uint64_t limit = capacity_locked(d);
+    stw_get_stats(d->a, &s);
+    stw_options options = {.capacity_bytes = limit > s.reserved_bytes ? limit - s.reserved_bytes : limit ? 1 : 0};
+    bool made = make_backend(d, backend, err, sizeof err);
+    if (made && stw_create(&a, NULL, 0, &options, backend, err, sizeof err) != STW_OK)
+        stwt_drop_backend(d, backend);
+    if (!a)
+        stwt_say(d, err);
+    pthread_mutex_unlock(&lock);
+    return a;
 }
 
 static stw_allocator *make_locked(stwt_device *d)

@@ -46,11 +46,6 @@ static int recorded_device(int index)
     return index < 0 ? 0 : index;
 }
 
-static bool host_can_write(int index)
-{
-    return stwt.conf.backend == STWT_BACKEND_HOST || (stwt.conf.backend == STWT_BACKEND_AUTO && index == STW_TORCH_HOST);
-}
-
 static double gib(uint64_t bytes)
 {
     return (double)bytes / (1 << 30);
@@ -84,17 +79,25 @@ void *stw_torch_malloc(size_t size, int index, void *stream)
     stw_allocator *a = away(index) ? NULL : stwt_existing(d);
     if (__builtin_expect(!a && d && !away(index), 0))
         a = stwt_first_request(d);
-    uint64_t began = a && stwt.conf.time ? now() : 0;
-    void *p = a ? stw_malloc(a, size, (uint64_t)(uintptr_t)stream) : NULL;
+    void *p = NULL;
+    bool pooled = a && __builtin_expect(__atomic_load_n(&d->open, __ATOMIC_ACQUIRE) != NULL, 0) && stwt_pool_malloc(d, size, stream, &p);
+    uint64_t began = a && !pooled && stwt.conf.time ? now() : 0;
+    if (a && !pooled)
+        p = stw_malloc(a, size, (uint64_t)(uintptr_t)stream);
     if (began)
         clocked(0, began);
-    if (stwt.recorder && a)
+    if (stwt.recorder && a && !pooled)
         stw_recorder_malloc(stwt.recorder, p, size, recorded_device(index), (uint64_t)(uintptr_t)stream);
     if (__builtin_expect(!p, 0))
         refuse(d, a, size, index);
     else if (__builtin_expect(stwt.conf.canary, 0))
-        stwt_canary_taken(p, size, host_can_write(index));
+        stwt_canary_taken(p, size, stwt_is_host(d));
     return p;
+}
+
+static bool in_a_pool(stwt_device *d, void *p)
+{
+    return __builtin_expect(__atomic_load_n(&d->pools, __ATOMIC_ACQUIRE) != NULL, 0) && stwt_pool_free(d, p);
 }
 
 /* Frees p if it is alive on d. */
@@ -103,6 +106,8 @@ static bool release(stwt_device *d, void *p)
     stw_allocator *a = stwt_existing(d);
     if (!a)
         return false;
+    if (in_a_pool(d, p))
+        return true;
     size_t bytes = stwt.conf.canary || stwt.recorder ? stw_size(a, p) : 1;
     if (bytes == 0)
         return false;
@@ -129,11 +134,13 @@ void stw_torch_free(void *p, size_t size, int index, void *stream)
     (void)size, (void)stream;
     if (stw_torch_release(p, index) == 0)
         return;
-    for (int i = 0; i < STWT_SLOTS; i++) /* whoever calls may be wrong about the device */
-        if (&stwt.devices[i] != stwt_device_of(index) && stw_size(stwt_existing(&stwt.devices[i]), p) > 0 && release(&stwt.devices[i], p))
+    for (int i = 0; i < STWT_SLOTS; i++) { /* whoever calls may be wrong about the device */
+        stwt_device *d = &stwt.devices[i];
+        if (in_a_pool(d, p) || (stw_size(stwt_existing(d), p) > 0 && release(d, p)))
             return;
+    }
     if (__atomic_fetch_add(&stwt.strangers, 1, __ATOMIC_RELAXED) == 0)
-        stwt_say(NULL, "an address was freed that is not alive here: ignored, as all later ones are (stwt.strangers in the statistics)");
+        stwt_say(NULL, "an address was freed that is not alive here: ignored, as all later ones are (strangers in the statistics)");
 }
 
 void stw_torch_reset(void)
@@ -156,13 +163,12 @@ void *stw_torch_base_alloc(void *p, size_t *size)
 void stw_torch_record_stream(void *p, void *stream)
 {
     for (int i = 0; i < STWT_DEVICES; i++) {
-        stw_allocator *a = stwt_existing(&stwt.devices[i]);
-        if (away(i) || stw_size(a, p) == 0)
+        stw_allocator *a = away(i) ? NULL : stwt_existing(&stwt.devices[i]);
+        if (!a || stwt_pool_record_stream(&stwt.devices[i], p, stream) || stw_size(a, p) == 0)
             continue;
         stw_record_stream(a, p, (uint64_t)(uintptr_t)stream);
         if (stwt.recorder)
             stw_recorder_record_stream(stwt.recorder, p, i, (uint64_t)(uintptr_t)stream);
-        return;
     }
 }
 
@@ -192,7 +198,9 @@ size_t stw_torch_stats(int index, char *out, size_t room)
     if (!a)
         return (size_t)snprintf(out, out ? room : 0, "{}");
     stw_stats s;
+    uint64_t pool_live, pool_reserved;
     stw_get_stats(a, &s);
+    stwt_pool_bytes(stwt_device_of(index), &pool_live, &pool_reserved);
     const struct { const char *name; uint64_t value; } all[] = {
 #define FIELD(name) {#name, s.name}
         FIELD(requests), FIELD(frees), FIELD(hits), FIELD(conflicts), FIELD(too_large), FIELD(dynamic), FIELD(guests), FIELD(unknown),
@@ -201,6 +209,8 @@ size_t stw_torch_stats(int index, char *out, size_t room)
         FIELD(static_fallback_bytes), FIELD(sweeps), FIELD(trims), FIELD(returned_bytes), FIELD(moves), FIELD(moved_bytes),
         FIELD(event_records), FIELD(event_waits), FIELD(deferred), FIELD(position), FIELD(atoms),
 #undef FIELD
+        {"pool_live_bytes", pool_live},
+        {"pool_reserved_bytes", pool_reserved},
         {"strangers", __atomic_load_n(&stwt.strangers, __ATOMIC_RELAXED)},
         {"canary_faults", stwt_canary_faults()},
         {"ns_malloc", median_time(0)},

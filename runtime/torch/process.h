@@ -16,10 +16,14 @@
 
 enum { STWT_FORKED = 1, STWT_ENDING = 2 };
 
+typedef struct stwt_pool stwt_pool; /* pools.c */
+
 typedef struct {
     stw_allocator *a; /* atomic: NULL until it is made, then for ever */
     int index;        /* as PyTorch calls it */
     bool refused;     /* under devices.c's lock: there is no such device, it has been said */
+    stwt_pool *pools; /* of graphs that live; changed under pools.c's lock, NULL as a rule: atomic */
+    stwt_pool *open;  /* likewise: of a capture under way */
     double fraction;  /* under the lock: of the device's memory that may be held; 0: not said */
 } stwt_device;
 
@@ -37,12 +41,28 @@ extern stwt_process stwt;
 void stwt_say(void *device, const char *text); /* lines for people; device may be NULL */
 stw_allocator *stwt_first_request(stwt_device *d); /* makes its allocator; NULL: it cannot be had */
 
+/* A heap more on d, over memory of its own, in what d's limit leaves; NULL: it has been said why. */
+stw_allocator *stwt_make_heap(stwt_device *d, stw_backend *backend);
+void stwt_drop_backend(const stwt_device *d, stw_backend *b); /* whose allocator is destroyed */
+
+/* False: there is no capture under way, or p is not a pool's. */
+bool stwt_pool_malloc(stwt_device *d, size_t size, void *stream, void **p);
+bool stwt_pool_free(stwt_device *d, void *p);
+bool stwt_pool_record_stream(stwt_device *d, void *p, void *stream);
+void stwt_pool_bytes(const stwt_device *d, uint64_t *live, uint64_t *reserved);
+
 /* NULL: there is no such device. */
 static inline stwt_device *stwt_device_of(int index)
 {
     if (index == STW_TORCH_HOST)
         return &stwt.devices[STWT_DEVICES];
     return index >= 0 && index < STWT_DEVICES ? &stwt.devices[index] : NULL;
+}
+
+/* Whether d's memory is the host's. */
+static inline bool stwt_is_host(const stwt_device *d)
+{
+    return stwt.conf.backend == STWT_BACKEND_HOST || (stwt.conf.backend == STWT_BACKEND_AUTO && d->index == STW_TORCH_HOST);
 }
 
 /* NULL: none, and none is made. */

@@ -50,6 +50,12 @@ STW_API void stw_torch_memory_fraction(double fraction, int device); /* of the d
 STW_API void *stw_torch_base_alloc(void *p, size_t *size);         /* of the allocation at p; unknown: p, size as it was */
 STW_API void stw_torch_record_stream(void *p, void *stream);
 
+/* Captures of CUDA graphs: begin_allocate_to_pool, end_allocate_to_pool, release_pool. In C++ the two numbers are a
+ * std::pair and the filter a std::function, which the ABI passes as two registers and a pointer. */
+STW_API void stw_torch_begin_pool(int device, uint64_t id0, uint64_t id1, void *filter);
+STW_API void stw_torch_end_pool(int device, uint64_t id0, uint64_t id1);
+STW_API void stw_torch_release_pool(int device, uint64_t id0, uint64_t id1);
+
 /* stw_mark on every device, and in the recording. */
 STW_API void stw_torch_mark(uint32_t kind, int64_t value, const char *name);
 
