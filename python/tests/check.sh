@@ -30,3 +30,6 @@ if [ -d ../shared/phantom ]; then
   make -s cuda-phantom PHANTOM_BUILD="$PHANTOM_BUILD" CUDA_INCLUDE="$site/nvidia/cu13/include"
 fi
 PYTHONPATH=$PWD/python:$PWD/python/tests PYTHONDONTWRITEBYTECODE=1 "$python" -W ignore -m unittest ${@:-discover -s python/tests -t python/tests -v}
+if [ $# -eq 0 ] && [ -n "${PHANTOM_BUILD:-}" ]; then # what is for a GPU must run where there is one
+  GPUTEST_PHANTOM=1 GPUTEST_PROCESSES=2 ../shared/phantom/run.sh runtime/gputest/run.sh "$python"
+fi

@@ -5,6 +5,7 @@
  *     granularity:BYTES  of memory that is committed, a power of two; default: what the backend says
  *     backend:cuda|host  default: cuda for devices, host for the host
  *     plain:1            cuda without virtual memory management: one allocation of the driver for each range
+ *     stitch:BYTES       most address space for requests that are made of several idle pieces; default: none are
  *     library:PATH       of CUDA's driver; default libcuda.so.1
  *     record:PATH        of the recording; default stweaver.{rank}.stwp
  *     log:PATH           instead of standard error; {rank} is replaced
@@ -88,7 +89,7 @@ static bool read_flag(bool *out, const char *value)
 static bool read_key(stwt_conf *c, const char *key, const char *value, bool *known)
 {
     const struct { const char *key; uint64_t *to; } sizes[] = {
-        {"capacity", &c->capacity}, {"headroom", &c->headroom}, {"granularity", &c->granularity}};
+        {"capacity", &c->capacity}, {"headroom", &c->headroom}, {"granularity", &c->granularity}, {"stitch", &c->stitch}};
     const struct { const char *key; bool *to; } flags[] = {
         {"plain", &c->plain}, {"report", &c->report}, {"time", &c->time}, {"canary", &c->canary}};
     const struct { const char *key; char *to; } paths[] = {{"record", c->record}, {"log", c->log}, {"library", c->library}};
@@ -124,7 +125,7 @@ static bool read_keys(stwt_conf *c, const char *text, char *err, size_t err_byte
             continue;
         if (fits && colon && !known)
             snprintf(err, err_bytes, "STWEAVER_CONF: there is no key \"%s\"; keys are capacity, headroom, granularity, backend, plain, "
-                     "library, record, log, report, time, canary", item);
+                     "stitch, library, record, log, report, time, canary", item);
         else if (fits && colon)
             snprintf(err, err_bytes, "STWEAVER_CONF: \"%s\" is not a value for %s (sizes are whole numbers such as 80GiB, switches 0 or 1, "
                      "backends cuda or host)", colon + 1, item);

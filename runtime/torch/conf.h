@@ -15,7 +15,7 @@ enum { STWT_BACKEND_AUTO, STWT_BACKEND_CUDA, STWT_BACKEND_HOST };
 typedef struct {
     int mode, backend;
     char plan[STWT_PATH], record[STWT_PATH], log[STWT_PATH], library[STWT_PATH]; /* "": none. {rank} is replaced, {device} is not yet */
-    uint64_t capacity, headroom, granularity; /* bytes; 0: not said */
+    uint64_t capacity, headroom, granularity, stitch; /* bytes; 0: not said */
     bool report, canary, plain, time;
 } stwt_conf;
 

@@ -207,7 +207,8 @@ size_t stw_torch_stats(int index, char *out, size_t room)
         FIELD(slow), FIELD(resyncs), FIELD(restarts), FIELD(failed), FIELD(bad_free), FIELD(live_bytes), FIELD(peak_live_bytes),
         FIELD(heap_live_bytes), FIELD(heap_peak_bytes), FIELD(reserved_bytes), FIELD(peak_reserved_bytes), FIELD(arena_bytes),
         FIELD(static_fallback_bytes), FIELD(sweeps), FIELD(trims), FIELD(returned_bytes), FIELD(moves), FIELD(moved_bytes),
-        FIELD(event_records), FIELD(event_waits), FIELD(deferred), FIELD(position), FIELD(atoms),
+        FIELD(event_records), FIELD(event_waits), FIELD(young_waits), FIELD(event_failures), FIELD(deferred), FIELD(stitched),
+        FIELD(stitches), FIELD(stitch_bytes), FIELD(position), FIELD(atoms),
 #undef FIELD
         {"pool_live_bytes", pool_live},
         {"pool_reserved_bytes", pool_reserved},
