@@ -216,7 +216,8 @@ stw_allocator *stwt_make_heap(stwt_device *d, stw_backend *backend)
     set_up_by_environment_locked();
     uint64_t limit = capacity_locked(d);
     stw_get_stats(d->a, &s);
-    stw_options options = {.capacity_bytes = limit > s.reserved_bytes ? limit - s.reserved_bytes : limit ? 1 : 0};
+    /* What is idle must keep its memory: a graph goes on using it. */
+    stw_options options = {.capacity_bytes = limit > s.reserved_bytes ? limit - s.reserved_bytes : limit ? 1 : 0, .still = 1};
     bool made = make_backend(d, backend, err, sizeof err);
     if (made && stw_create(&a, NULL, 0, &options, backend, err, sizeof err) != STW_OK)
         stwt_drop_backend(d, backend);
