@@ -2,8 +2,10 @@ package lang
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"stweaver/ir"
@@ -204,8 +206,8 @@ func (l *loader) expect(n *expectStmt, r *ir.Rule) bool {
 // closing checks what needs all statements.
 func (l *loader) closing() {
 	l.unknownNames()
-	for name, n := range l.names {
-		if !n.used && n.inMain && n.index >= 0 {
+	for _, name := range slices.Sorted(maps.Keys(l.names)) {
+		if n := l.names[name]; !n.used && n.inMain && n.index >= 0 {
 			l.warnf(n.at, n.width, codeUnused, "leave it out, or write a rule about it", "%s is used by no rule", quote(name))
 		}
 	}
@@ -215,11 +217,7 @@ func (l *loader) closing() {
 }
 
 func (l *loader) unknownNames() {
-	var known []string
-	for name := range l.names {
-		known = append(known, name)
-	}
-	slices.Sort(known)
+	known := slices.Sorted(maps.Keys(l.names))
 	for i, w := range l.unknown {
 		if len(l.out.List) == maxDiagnostics { // nobody will see what it may have meant
 			l.out.More += len(l.unknown) - i
@@ -256,9 +254,9 @@ func (l *loader) device() {
 		at := l.set["device capacity"]
 		l.errorf(at.at, len("capacity"), codeHeadroom, "", "headroom of %s in all leaves nothing of the capacity of %s", binary(float64(sum)), binary(float64(l.gross)))
 	case l.gross == 0 && sum > 0:
-		for key, at := range l.set {
-			if at.at.Line > 0 && len(key) >= len("device headroom") && key[:len("device headroom")] == "device headroom" {
-				l.warnf(at.at, len("headroom"), codeMissing, "write device { capacity 80GiB } too, or give --capacity", "a headroom is taken off the capacity, which is not set")
+		for _, key := range slices.Sorted(maps.Keys(l.set)) {
+			if strings.HasPrefix(key, "device headroom") {
+				l.warnf(l.set[key].at, len("headroom"), codeMissing, "write device { capacity 80GiB } too, or give --capacity", "a headroom is taken off the capacity, which is not set")
 			}
 		}
 	}

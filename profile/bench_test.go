@@ -125,3 +125,17 @@ func TestMemory(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkStacks reads the same snapshot with whole call stacks kept.
+func BenchmarkStacks(b *testing.B) {
+	path, s := writeSynth(b, "s.pickle", func(f *os.File) (testkit.Synth, error) {
+		return testkit.WriteSnapshot(f, testkit.SnapshotSpec{Requests: 335_000, Depth: 104})
+	})
+	b.SetBytes(s.Bytes)
+	for b.Loop() {
+		if _, err := ReadFile(path, Options{Stacks: true}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(peakRSS()/1e6, "peakRSS-MB")
+}

@@ -21,12 +21,13 @@ type simulateFlags struct {
 }
 
 type simulateOutput struct {
-	Iterations int             `json:"iterations"` // 0: the recording as it is
-	Requests   int             `json:"requests"`
-	Limit      *ir.Bytes       `json:"limit_bytes"`
-	Reserved   *ir.Bytes       `json:"recorded_reserved_bytes"`
-	Recorder   string          `json:"recorded_allocator"`
-	Allocators []simulatedJSON `json:"allocators"`
+	Iterations int                  `json:"iterations"` // 0: the recording as it is
+	Requests   int                  `json:"requests"`
+	Limit      *ir.Bytes            `json:"limit_bytes"`
+	Reserved   *ir.Bytes            `json:"recorded_reserved_bytes"`
+	Recorder   string               `json:"recorded_allocator"`
+	Rules      *compiler.RuleReport `json:"rules,omitempty"` // of the plan
+	Allocators []simulatedJSON      `json:"allocators"`
 }
 
 type simulatedJSON struct {
@@ -114,6 +115,9 @@ func (a *app) simulate(cmd *cobra.Command, in string, f *simulateFlags) error {
 		return err
 	}
 	out := &simulateOutput{Iterations: f.iterations, Recorder: t.Allocator}
+	if c != nil {
+		out.Rules = compiler.ReportRules(c.Rules())
+	}
 	var events []ir.Event
 	if c == nil {
 		events = simulate.Events(t)
