@@ -108,3 +108,60 @@ func TestOddTracesUnderRules(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) { u.Compile(t, randomTrace(t)) })
 	u.Check(t)
 }
+
+// A plan that says it obeys rules is judged by them: facts of rules that its layout breaks are found out.
+func TestRulesOfAPlanAreJudged(t *testing.T) {
+	tr := load(t, "torchcpu/gpt2_dense.txt.gz")
+	plain, err := Compile(context.Background(), tr, Options{Effort: Fast})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const sets = "select weights where kind = persistent\nselect acts where kind = scoped and loop and size >= 1MiB\nselect rest where not kind = persistent and loop\n"
+	for broken, rule := range map[string]string{
+		"R1": "pin weights at 4GiB", "R2": "arena acts", "R3": "together acts", "R4": "apart acts, (rest and not acts)", "R5": "keep acts",
+		"R6": "guard 64 ticks", "R7": "device { alignment 2MiB }", "R8": "device { capacity 64MiB }",
+	} {
+		rules := parseRules(t, sets+rule)
+		plan := *plain.Plan
+		plan.Info = append(append([]ir.Fact{}, plan.Info...), lang.Facts(&rules)...)
+		restored, err := lang.Restore(&plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := Analyse(context.Background(), tr, Options{Rules: *restored, Keep: plan.Get("kept")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		layout, err := plan.LayoutOf(c.Problem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := ir.Verify(c.Problem, nil, layout)
+		if len(found) == 0 {
+			t.Errorf("%s: nobody notices", rule)
+		}
+		for _, v := range found {
+			if v.Rule != broken || restored.List[v.Asked].Statement == ir.NoStatement {
+				t.Errorf("%s: %v, asked by rule %d", rule, v, v.Asked)
+			}
+		}
+	}
+}
+
+// Of two treatments of one request the first counts, and it is said.
+func TestFirstTreatmentCounts(t *testing.T) {
+	tr := load(t, "torchcpu/gpt2_dense.txt.gz")
+	c, err := Analyse(context.Background(), tr, Options{Rules: parseRules(t, "treat (loop and size >= 1MiB) as dynamic\ntreat (loop) as persistent")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k := c.Problem.L0; k < c.Problem.L1; k++ {
+		e := &c.Problem.Entries[k]
+		if want := e.MaxSize >= 1<<20; (e.Kind == ir.Dynamic) != want || !want && e.Kind != ir.Persistent {
+			t.Fatalf("entry %d of %d bytes is %v", k, e.MaxSize, e.Kind)
+		}
+	}
+	if len(c.RuleNotes) != 1 || !strings.Contains(c.RuleNotes[0], "R052: x.rules:2:1: treat (loop) as persistent: ") {
+		t.Errorf("notes: %q", c.RuleNotes)
+	}
+}

@@ -76,22 +76,29 @@ func (c *Compiled) selectRequests(ctx context.Context) error {
 	return nil
 }
 
-// treatments are what rules make of each entry; 0: nothing. The first rule that takes a request counts.
+// treatments are what rules make of each entry; 0: nothing. The first rule that takes an entry counts; that
+// another one takes it for something else is noted.
 func (c *Compiled) treatments() []ir.Treatment {
 	var out []ir.Treatment
-	for _, r := range c.options.Rules.List {
+	for i, r := range c.options.Rules.List {
 		if r.Kind != ir.RuleTreat || r.As == ir.AsIgnored {
 			continue
 		}
 		if out == nil {
 			out = make([]ir.Treatment, len(c.Problem.Entries))
 		}
+		late := 0
 		for _, s := range r.Of {
 			for _, k := range c.entriesOf(s) {
 				if out[k] == 0 {
 					out[k] = r.As
+				} else if out[k] != r.As {
+					late++
 				}
 			}
+		}
+		if late > 0 {
+			c.ruleNote(fmt.Sprintf("R052: %s: %d of its entries are treated otherwise by a rule before it, which counts", c.options.Rules.Origin(i), late))
 		}
 	}
 	return out
