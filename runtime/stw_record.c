@@ -52,11 +52,10 @@ static void ring_bell(stw_recorder *r)
     syscall(SYS_futex, &r->bell, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-uint64_t stwi_record_now(void)
+void stwi_record_sleep(uint64_t *slept_ns)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    nanosleep(&(struct timespec){0, STW_RECORD_SLEEP_NS}, NULL);
+    *slept_ns += STW_RECORD_SLEEP_NS;
 }
 
 void stwi_record_end_at(stw_recorder *r, uint64_t ticket, uint32_t reason)
@@ -77,15 +76,14 @@ static bool has_room(const stw_recorder *r, uint64_t end)
 
 static __attribute__((noinline)) bool wait_for_room(stw_recorder *r, uint64_t ticket, uint64_t end)
 {
-    for (uint64_t until = stwi_record_now() + r->patience_ns; !has_room(r, end);) {
+    for (uint64_t slept_ns = 0; !has_room(r, end); stwi_record_sleep(&slept_ns)) {
         if (__atomic_load_n(&r->limit, __ATOMIC_RELAXED) <= ticket)
             return false;
-        if (stwi_record_now() > until) {
+        if (slept_ns >= r->patience_ns) {
             stwi_record_end_at(r, ticket, STW_RECORD_SLOW);
             return false;
         }
         ring_bell(r);
-        nanosleep(&(struct timespec){0, STW_RECORD_SLEEP_NS}, NULL);
     }
     return true;
 }
@@ -379,8 +377,7 @@ int stw_recorder_close(stw_recorder *r, char *err, size_t err_bytes)
 {
     int result = stw_recorder_finish(r, err, err_bytes);
     if (r) {
-        if (is_ours(r))
-            list_remove(r);
+        list_remove(r);
         drop(r);
     }
     return result;

@@ -125,7 +125,7 @@ typedef struct stw_recorder stw_recorder;
 typedef struct {
     uint64_t max_bytes;   /* of the file; the recording ends before it would get larger. 0: no limit */
     uint32_t ring_slots;  /* events on their way to the file, a power of two from 64 to 2^24; 0: 65,536 (2 MiB) */
-    uint32_t patience_ms; /* how long a call waits for room in the ring before the recording ends; 0: 10 s */
+    uint32_t patience_ms; /* how long, at least, a call waits for room in the ring before the recording ends; 0: 10 s */
     const char *allocator; /* what serves the requests, up to 31 bytes; NULL: "stweaver" */
     /* Told once, if not NULL, why the recording ended before it was closed. Called from the
      * recorder's own thread. */

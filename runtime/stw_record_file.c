@@ -260,16 +260,14 @@ static void end_file(stw_recorder *r)
 void *stwi_record_writer(void *arg)
 {
     stw_recorder *r = arg;
-    const struct timespec period = {0, FLUSH_MS * 1000000}, nap = {0, STW_RECORD_SLEEP_NS};
-    uint64_t until = 0;
+    const struct timespec period = {0, FLUSH_MS * 1000000};
+    uint64_t slept_ns = 0;
     prctl(PR_SET_NAME, "stw-record");
     for (;;) {
         bool closing = __atomic_load_n(&r->closing, __ATOMIC_ACQUIRE), all = drain(r);
         if (closing && !all) { /* a thread has its ticket and is still writing, or it is gone */
-            uint64_t now = stwi_record_now();
-            until = until ? until : now + r->patience_ns;
-            if (now < until)
-                nanosleep(&nap, NULL);
+            if (slept_ns < r->patience_ns)
+                stwi_record_sleep(&slept_ns);
             else
                 stwi_record_end_at(r, r->tail, STW_RECORD_SLOW);
             continue;

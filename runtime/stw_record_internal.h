@@ -91,7 +91,9 @@ static inline uint32_t stwi_record_text_slots(uint64_t name_bytes)
     return (uint32_t)((name_bytes + STW_RECORD_TEXT - 1) / STW_RECORD_TEXT);
 }
 
-uint64_t stwi_record_now(void); /* ns, monotonic */
+/* Sleeps a little, and adds it up. Patience is counted in sleeps and not by a clock: that goes on while
+ * the process is stopped, and the one that is waited for with it. */
+void stwi_record_sleep(uint64_t *slept_ns);
 /* Nothing from `ticket` on is recorded. The first reason is kept. */
 void stwi_record_end_at(stw_recorder *r, uint64_t ticket, uint32_t reason);
 

@@ -188,7 +188,7 @@ static void forked(void)
         pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
         if (child == 0) {
             stw_recorder_malloc(r, at(999), 512, 0, 0);
-            _exit(stw_recorder_close(r, NULL, 0));
+            exit(stw_recorder_close(r, NULL, 0));
         }
         CHECK_EQ(wait_for(child), 0);
     }
@@ -230,12 +230,41 @@ static void ends_without_close(int how)
     unlink(part);
 }
 
+/* A process that is stopped for longer than its patience goes on recording. */
+static void stopped(void)
+{
+    enum { N = 200000 };
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        stw_recorder *r = open_or_die(&(stw_record_options){.ring_slots = 64, .patience_ms = 200});
+        for (uint64_t i = 1; i <= N; i++)
+            stw_recorder_malloc(r, at(i), 512, 0, 0);
+        _exit(stw_recorder_close(r, NULL, 0) != 0);
+    }
+    for (int i = 0; i < 2; i++) {
+        usleep(20000);
+        kill(child, SIGSTOP);
+        usleep(500000);
+        kill(child, SIGCONT);
+    }
+    CHECK_EQ(wait_for(child), 0);
+    uint64_t got = 0;
+    file f;
+    each(&f, path, counts_up, &got);
+    CHECK(f.whole && f.end.lost == 0);
+    CHECK_EQ(got, N);
+    drop(&f);
+    unlink(path);
+}
+
 int main(void)
 {
     if (!make_folder())
         return 1;
     for (int how = 0; how < 3; how++)
         ends_without_close(how);
+    stopped();
     refused();
     forked();
     unlink(path);
