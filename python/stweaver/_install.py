@@ -104,3 +104,21 @@ def _install_cuda():
     except RuntimeError as e:
         raise InstallError(f"stweaver: PyTorch's allocator has been used already ({e}); call install() first of all") from e
     _stats.serve_torch()
+    _keep_benchmark_off()
+
+
+def _keep_benchmark_off():
+    """cudnn.benchmark asks the allocator a question (cacheInfo) that PyTorch's pluggable ones raise at: convolutions would fail."""
+    import torch
+    change, said = torch._C._set_cudnn_benchmark, []
+
+    def set_benchmark(on):
+        if on and not said:
+            said.append(True)
+            print("stweaver: torch.backends.cudnn.benchmark stays off: PyTorch has no such thing with a pluggable allocator", file=sys.stderr)
+        change(False)
+
+    if torch._C._get_cudnn_benchmark():
+        set_benchmark(True)
+    torch._C._set_cudnn_benchmark = set_benchmark
+    vars(type(torch.backends.cudnn))["benchmark"].setter = set_benchmark

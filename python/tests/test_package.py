@@ -262,6 +262,19 @@ print(n, os.waitstatus_to_exitcode(status), torch.cuda.memory_allocated() >= 4 <
         self.assertEqual(self.cuda("print(torch.empty(0, device='cuda').shape, torch.zeros(3, 0, device='cuda').sum().shape)").stdout,
                          "torch.Size([0]) torch.Size([])\n")
 
+    def test_convolution_and_attention(self):
+        done = self.cuda("""
+torch.backends.cudnn.benchmark = True
+m = torch.nn.Conv2d(16, 32, 3, padding=1).cuda(); x = torch.randn(8, 16, 64, 64, device="cuda", requires_grad=True)
+m(x).sum().backward()
+with torch.backends.cudnn.flags(enabled=True, benchmark=True): m(x).sum().backward()
+x = torch.randn(4, 8, 128, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+torch.nn.functional.scaled_dot_product_attention(x, x, x).sum().backward()
+print(torch.backends.cudnn.benchmark)
+""")
+        self.assertEqual(done.stdout, "False\n")
+        self.assertEqual(done.stderr.count("benchmark stays off"), 1)
+
     def test_graph(self):
         """What a graph was captured on is nobody else's while it lives, nor given back, also where it was free again within the capture."""
         out = self.cuda("""
