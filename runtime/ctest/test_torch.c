@@ -8,6 +8,7 @@
 #include "support.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -299,6 +300,53 @@ static void scene_fork(void)
     CHECK_EQ(counter(0, "live_bytes"), 0);
 }
 
+static void *worker(void *arg)
+{
+    uint64_t seed = (uint64_t)(uintptr_t)arg;
+    void *live[32] = {0};
+    int where[32] = {0};
+    for (int i = 0; i < 4000; i++) {
+        uint64_t r = check_random(&seed), k = r % 32;
+        if (live[k])
+            stw_torch_free(live[k], 0, where[k], NULL);
+        where[k] = (int)((r >> 8) % 3) - 1; /* the host, and two devices */
+        live[k] = stw_torch_malloc(1 + (r >> 16) % 100000, where[k], (void *)(r >> 40 & 8));
+        if (r % 64 == 0)
+            stw_torch_record_stream(live[k], (void *)16);
+        if (r % 512 == 1)
+            stw_torch_stats(0, NULL, 0);
+        if (r % 512 == 2)
+            stw_torch_reset();
+        if ((uintptr_t)arg == 1 && i % 400 == 100)
+            stw_torch_begin_pool(0, 1, (uint64_t)i, NULL);
+        if ((uintptr_t)arg == 1 && i % 400 == 300) {
+            stw_torch_end_pool(0, 1, (uint64_t)i - 200);
+            stw_torch_release_pool(0, 1, (uint64_t)i - 200);
+        }
+    }
+    for (int k = 0; k < 32; k++)
+        stw_torch_free(live[k], 0, where[k], NULL);
+    return NULL;
+}
+
+/* First requests at once, captures beside other threads' requests. */
+static void scene_threads(void)
+{
+    pthread_t threads[4];
+    setenv("STWEAVER_CONF", "backend:host,granularity:64K,report:0,canary:1,time:1", 1);
+    for (uintptr_t i = 0; i < 4; i++)
+        pthread_create(&threads[i], NULL, worker, (void *)(i + 1));
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = -1; i < 2; i++) {
+        CHECK_EQ(counter(i, "live_bytes"), 0);
+        CHECK_EQ(counter(i, "bad_free"), 0);
+    }
+    CHECK_EQ(counter(0, "pool_reserved_bytes"), 0);
+    CHECK_EQ(counter(0, "strangers"), 0);
+    CHECK_EQ(counter(0, "canary_faults"), 0);
+}
+
 static char *late;
 
 static void after_the_end(void) /* registered first, so it runs last */
@@ -339,7 +387,7 @@ static void scene_record(void)
 
 static const struct { const char *name; void (*run)(void); } scenes[] = {
     {"refused", scene_refused}, {"calls", scene_calls}, {"plan", scene_plan}, {"environment", scene_environment},
-    {"bad_environment", scene_bad_environment}, {"canary", scene_canary}, {"pools", scene_pools}, {"fork", scene_fork}, {"exit", scene_exit},
+    {"bad_environment", scene_bad_environment}, {"canary", scene_canary}, {"pools", scene_pools}, {"threads", scene_threads}, {"fork", scene_fork}, {"exit", scene_exit},
     {"record", scene_record}};
 
 int main(int argc, char **argv)

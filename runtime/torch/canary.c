@@ -17,7 +17,7 @@
 #define UNITS (UINT64_C(1) << (47 - 9))
 
 static uint64_t *owned, *has_pattern; /* a bit for each unit of memory; of the last unit of a block */
-static uint64_t faults;
+static uint64_t faults; /* atomic */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 bool stwt_canary_start(void)
@@ -80,7 +80,7 @@ void stwt_canary_taken(void *p, size_t size, bool writable)
         write_pattern((uint8_t *)p + size + slack, slack & ~(size_t)1);
         flip(has_pattern, end - 1);
     }
-    faults += bad;
+    __atomic_fetch_add(&faults, bad, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&lock);
 }
 
@@ -99,7 +99,7 @@ void stwt_canary_given(void *p, size_t rounded)
         bad |= !pattern_holds((uint8_t *)p + rounded);
         flip(has_pattern, end - 1);
     }
-    faults += bad;
+    __atomic_fetch_add(&faults, bad, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&lock);
 }
 
