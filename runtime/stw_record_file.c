@@ -224,6 +224,15 @@ static void explain(stw_recorder *r, uint32_t reason)
         r->say(r->say_ctx, r->text);
 }
 
+static void cannot_rename(stw_recorder *r, int error)
+{
+    char text[128];
+    snprintf(r->text, sizeof r->text, "record: the recording is %s, which cannot be renamed to %s: %s", r->part, r->path,
+             strerror_r(error, text, sizeof text));
+    if (r->say)
+        r->say(r->say_ctx, r->text);
+}
+
 /* Events in the ring behind the end. */
 static uint64_t left_in_ring(const stw_recorder *r)
 {
@@ -244,14 +253,17 @@ static void end_file(stw_recorder *r)
     t.crc32c = stwi_crc32c(r->crc, &t, sizeof t);
     /* What a network file system has not stored yet it says when a descriptor is closed; the lock goes with the last one. */
     int copy;
-    if (!write_at(r, &t, sizeof t, r->bytes)) {
-        t.reason = STW_RECORD_IO;
-    } else if (ftruncate(r->fd, (off_t)t.bytes) != 0 || (copy = dup(r->fd)) < 0 || close(copy) != 0 ||
-               rename(r->part, r->path) != 0) {
+    bool written = write_at(r, &t, sizeof t, r->bytes);
+    if (written && (ftruncate(r->fd, (off_t)t.bytes) != 0 || (copy = dup(r->fd)) < 0 || close(copy) != 0)) {
         r->error = errno;
+        written = false;
+    }
+    if (!written) {
         t.reason = STW_RECORD_IO;
     } else {
         __atomic_store_n(&r->bytes, t.bytes, __ATOMIC_RELAXED);
+        if (rename(r->part, r->path) != 0)
+            cannot_rename(r, errno);
     }
     close(__atomic_exchange_n(&r->fd, -1, __ATOMIC_SEQ_CST)); /* first forgotten: a child of fork() closes what it finds */
     explain(r, t.reason);

@@ -140,6 +140,14 @@ static void refused(void)
     stw_recorder_get_stats(other, &stats);
     CHECK(stats.events == 1 && stats.lost == 0 && stats.reason == STW_RECORD_CLOSED);
     CHECK_EQ(stw_recorder_close(other, NULL, 0), 0);
+    CHECK_EQ(unlink(path), 0);
+    other = open_or_die(&(stw_record_options){.say = hear});
+    CHECK_EQ(mkdir(path, 0700), 0);
+    CHECK_EQ(stw_recorder_close(other, err, sizeof err), -1);
+    CHECK(told == 1 && strstr(err, "which cannot be renamed to ") != NULL && access(part, F_OK) == 0);
+    told = 0;
+    rmdir(path);
+    unlink(part);
     CHECK_EQ(mkfifo(part, 0600), 0);
     CHECK_EQ(stw_recorder_open(&r, path, NULL, err, sizeof err), -1);
     CHECK(strstr(err, "not a regular file") != NULL);
