@@ -85,7 +85,10 @@ determinism: build ## two processes, different GOMAXPROCS: the same plan bytes
 	@for p in testdata/profiles/*.gz testdata/profiles/*.csv testdata/profiles/*.stwp; do \
 	  GOMAXPROCS=1 $(BIN) compile $$p -o $(BUILD)/one.plan >/dev/null || exit 1; \
 	  GOMAXPROCS=4 $(BIN) compile $$p -o $(BUILD)/many.plan >/dev/null || exit 1; \
-	  cmp $(BUILD)/one.plan $(BUILD)/many.plan || exit 1; done; echo "determinism: ok"
+	  cmp $(BUILD)/one.plan $(BUILD)/many.plan || exit 1; done
+	@GOMAXPROCS=1 $(BIN) compile --effort fast --rules lang/examples/dense.rules $(DEMO_PROFILE) -o $(BUILD)/one.plan >/dev/null 2>&1
+	@GOMAXPROCS=4 $(BIN) compile --effort fast --rules lang/examples/dense.rules $(DEMO_PROFILE) -o $(BUILD)/many.plan >/dev/null 2>&1
+	@cmp $(BUILD)/one.plan $(BUILD)/many.plan; echo "determinism: ok"
 
 survey: build ## one row for every profile under DATA; TABLE: plans, efforts, periodic, packers, unseen
 	$(GO) run ./internal/survey -data $(DATA) -table $(TABLE) -only "$(ONLY)"

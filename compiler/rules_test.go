@@ -28,7 +28,7 @@ func drawRules(t *rapid.T) string {
 		fmt.Fprintln(&b, rapid.SampledFrom([]string{
 			"pin " + s + " at 64KiB", "pin " + s + " within 0B..4MiB", "arena " + s, "arena " + s + " max 1MiB piece 64KiB", "together " + s, "apart " + s, "keep " + s,
 			"guard " + s + " 2 ticks", "guard 1 ticks", "treat " + s + " as dynamic", "treat " + s + " as static", "treat " + s + " as persistent", "treat " + s + " as ignore",
-			"separate streams 1", "expect gap <= 90%", "reserve dynamic quantile 50%", "device { alignment 1KiB }", "device { capacity 8MiB }", "solver { effort fast }",
+			"share streams age 3", "separate streams 1", "expect gap <= 90%", "reserve dynamic quantile 50%", "device { alignment 1KiB }", "device { capacity 8MiB }", "solver { effort fast }",
 		}).Draw(t, "rule"))
 	}
 	return b.String()
