@@ -53,7 +53,8 @@ typedef struct {
 /* Makes *out a backend. On failure *out is zeroed and, if err is not NULL, err[0..err_bytes) holds a sentence:
  * STW_E_ARG for an option that contradicts itself or the device, STW_E_DEVICE for a driver that is not there or
  * refuses, STW_E_MEMORY for want of host memory. The options are copied, the strings they point to are not kept.
- * Stream values that the backend is given are CUstream handles; 0 is the legacy default stream. */
+ * Stream values that the backend is given are CUstream handles; 0 is the legacy default stream. They are asked for their state
+ * later, too: a stream that an allocator was told of must exist as long as that does (PyTorch's own always do). */
 STW_API stw_status stw_backend_cuda(stw_backend *out, const stw_cuda_options *options, char *err, size_t err_bytes);
 
 /* Ends a backend whose allocator has been destroyed. Waits for the device. NULL and a zeroed backend are fine. */

@@ -1,11 +1,11 @@
 /* test_faults.c: every call that the CUDA backend makes of the driver fails once, one after the other, under a
- * program that diverges from its plan, with streams that lie apart, with streams that share, and with requests made of several pieces. Each time a request that fails is served when it is asked for again, and
+ * program that diverges from its plan, with streams that lie apart, with streams that share, with requests made of several pieces, and in plain memory. Each time a request that fails is served when it is asked for again, and
  * when all is over nothing is left with the driver. Prints the table of faults. Then the same with a driver that
  * from the k-th call on refuses everything, until it works again.
  */
 #include "cuda_scene.h"
 
-enum { ROWS = 64, UNKNOWN = 999, APART = 0, SHARED, STITCHED };
+enum { ROWS = 64, UNKNOWN = 999, APART = 0, SHARED, STITCHED, PLAIN };
 
 typedef struct {
     unsigned long faults, refused, failed, served, leaks, misuse;
@@ -26,10 +26,11 @@ static stw_allocator *set_up(stw_backend *b, int way, row *r)
 {
     stw_allocator *a = NULL;
     size_t n;
-    uint8_t *file = cuda_plan(way != APART, &n);
+    uint8_t *file = cuda_plan(way == SHARED || way == STITCHED, &n);
     for (int i = 0; i < 2 && !a; i++) {
         r->refused += (unsigned)i;
-        if (stw_backend_cuda(b, &(stw_cuda_options){.primary = 1, .share = STW_CUDA_SHARE_FABRIC}, message, sizeof message) != STW_OK) {
+        const stw_cuda_options o = {.primary = 1, .share = way == PLAIN ? STW_CUDA_SHARE_NONE : STW_CUDA_SHARE_FABRIC, .plain = way == PLAIN};
+        if (stw_backend_cuda(b, &o, message, sizeof message) != STW_OK) {
             CHECK(strlen(message) > 10);
             continue;
         }
@@ -45,6 +46,8 @@ static bool one(long k, int way, bool forever, row *r)
 {
     double_config d = small_device();
     d.fabric = true;
+    if (way == PLAIN)
+        d.memory = 64 << 20;
     gpu->reset(&d);
     gpu->fail(NULL, k, UNKNOWN, forever);
     stw_backend b;
@@ -55,7 +58,7 @@ static bool one(long k, int way, bool forever, row *r)
         return true;
     }
     uint64_t streams[2] = {0, gpu->stream()};
-    run_program(a, &b, streams, way != APART, way == STITCHED ? 4 : 2, 7, &t);
+    run_program(a, &b, streams, way == SHARED || way == STITCHED, way == STITCHED ? 4 : 2, 7, &t);
     bool hit = gpu->failed() != NULL;
     if (forever) {
         gpu->fail(NULL, 0, 0, false);
@@ -71,7 +74,7 @@ static bool one(long k, int way, bool forever, row *r)
     r->faults += hit;
     r->failed += t.failed;
     r->served += t.served_again;
-    r->leaks += (unsigned long)(l.handles + l.mappings + l.ranges + l.events + l.primaries) + l.memory + l.address_space;
+    r->leaks += (unsigned long)(l.handles + l.mappings + l.ranges + l.allocs + l.events + l.primaries) + l.memory + l.address_space;
     r->misuse += gpu->misuse(&why) + gpu->wrong();
     if (!CHECK_EQ(gpu->misuse(NULL), 0))
         printf("  call %ld (%s): %s\n", k, hit ? gpu->failed() : "", why);
@@ -101,7 +104,7 @@ int main(void)
 {
     if (!gpu_load())
         return 1;
-    for (int way = APART; way <= STITCHED; way++) {
+    for (int way = APART; way <= PLAIN; way++) {
         row r = {0};
         for (long k = 1; one(k, way, false, &r); k += CHECK_THREADS_ONLY ? 50 : 1, r = (row){0}) {
             row *in = row_of(gpu->failed());

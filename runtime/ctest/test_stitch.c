@@ -327,6 +327,41 @@ static void test_programs(void)
     CHECK(stitched > 1000 || CHECK_THREADS_ONLY);
 }
 
+/* A program that repeats itself asks the driver for nothing once it has been through: an iteration of random requests,
+ * again and again, with and without stitching. */
+static void test_steady(void)
+{
+    enum { HELD_NOW = 40, OPERATIONS = 400, ITERATIONS = 10 };
+    for (int on = 0; on < 2; on++) {
+        stw_allocator *a = begin(false, false, false, (stw_options){.stitch_bytes = on ? 1 << 30 : 0});
+        long calls[ITERATIONS];
+        for (int it = 0; it < ITERATIONS; it++) {
+            void *p[HELD_NOW] = {0};
+            uint64_t seed = 11;
+            calls[it] = gpu->calls(NULL);
+            for (int i = 0; i < OPERATIONS; i++) {
+                uint64_t r = check_random(&seed);
+                void **k = &p[r % HELD_NOW];
+                stw_free(a, *k);
+                *k = stw_malloc(a, 1 + (r >> 20) % (r >> 61 ? 300000 : 3000000), 0);
+                CHECK(*k != NULL);
+            }
+            for (int i = 0; i < HELD_NOW; i++)
+                CHECK_EQ(stw_free(a, p[i]), 0);
+            calls[it] = gpu->calls(NULL) - calls[it];
+        }
+        stw_stats s = look(a);
+        printf("test_stitch: %d requests an iteration, stitching %s: driver calls in iterations 1 to 4: %ld %ld %ld %ld, then none; %llu of %llu "
+               "requests stitched, %llu ranges; reserved %.1f MiB for %.1f\n",
+               OPERATIONS, on ? "on" : "off", calls[0], calls[1], calls[2], calls[3], (unsigned long long)s.stitched, (unsigned long long)s.requests,
+               (unsigned long long)s.stitches, (double)s.peak_reserved_bytes / (1 << 20), (double)s.peak_live_bytes / (1 << 20));
+        CHECK_EQ(s.stitched > 0, on);
+        for (int it = 4; it < ITERATIONS; it++)
+            CHECK_EQ(calls[it], 0);
+        finish(a);
+    }
+}
+
 int main(void)
 {
     if (!gpu_load())
@@ -336,6 +371,7 @@ int main(void)
     test_bounds();
     test_trim();
     test_arena();
+    test_steady();
     test_programs();
     return check_end("test_stitch");
 }
