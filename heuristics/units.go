@@ -26,6 +26,9 @@ type unitPart struct {
 
 func (u *unit) fixed() bool { return u.hi-u.lo == u.size }
 
+// bound reports whether u has an address or a window.
+func (u *unit) bound() bool { return u.lo > 0 || u.hi < high }
+
 // units makes units of what is linked; false where links, addresses or alignments contradict each other.
 //
 // Links are a forest in which each buffer knows its distance to the root; a link between two of one tree must
