@@ -267,16 +267,9 @@ static spot find_spot(const stw_heap *h, uint64_t units)
 
 /* Commits what the spot needs, after making room where there is none. Freed blocks that were held back for other
  * streams come first: the spot may then be a better one. */
-static __attribute__((noinline)) bool make_ready(stw_allocator *a, stw_stream *s, uint64_t units, bool may_commit, spot *p)
+static __attribute__((noinline)) bool make_ready(stw_allocator *a, stw_stream *s, uint64_t units, spot *p)
 {
     stw_heap *h = s->heap;
-    while (stwi_limbo_leave_locked(a, s, false)) {
-        *p = find_spot(h, units);
-        if (p->fits && stwi_space_ready(a, &h->space, p->start, units))
-            return true;
-    }
-    if (!may_commit)
-        return false;
     if (p->fits && stwi_space_commit_locked(a, &h->space, p->start, units))
         return true;
     if (stwi_limbo_leave_all_locked(a, true)) {
@@ -299,8 +292,10 @@ uint32_t stwi_heap_alloc_locked(stw_allocator *a, stw_stream *s, uint64_t units,
     stw_heap *h = s->heap;
     if (!records_ensure(h, 1))
         return 0;
+    if (__builtin_expect(h->limbo != 0, 0))
+        stwi_limbo_leave_locked(a, s, false);
     spot p = find_spot(h, units);
-    if (!(p.fits && stwi_space_ready(a, &h->space, p.start, units)) && !make_ready(a, s, units, may_commit, &p))
+    if (!(p.fits && stwi_space_ready(a, &h->space, p.start, units)) && (!may_commit || !make_ready(a, s, units, &p)))
         return 0;
     uint32_t b = p.block, tail = p.tail;
     if (b) {

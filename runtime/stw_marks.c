@@ -10,10 +10,12 @@
  *
  *     limbo of a heap, oldest first      | b, 41: S, T | c, 44: S | d, 51: T |
  *
- * It is looked at when the heap would have to commit memory. What its stream has waited for meanwhile, or the host
- * has seen done, is free. What is AGE requests old is free at the price of a wait that costs little; younger
- * blocks stay, and the heap grows, once. Where it may not grow, everything is waited for, in all heaps.
- * A block keeps those behind it, as long as it waits itself: they are freed in about the order of their frees.
+ * It is looked at, from the front, before each request of the heap, as the host sees it: what the events say is done, or what the heap's
+ * stream has waited for meanwhile, is free. (Not sooner than needed would be cheaper, and ruinous: with small holes
+ * out of sight the large ones are broken. Measured on a recording of 4,000 marked blocks a step: 22 GiB instead of 11.6.) What is AGE requests
+ * old is free at the price of a wait that costs little; younger blocks stay, and the heap grows, once. Where it may not grow, everything is
+ * waited for, in all heaps. A block keeps those behind it, as long as it waits itself: they are freed in about the order
+ * of their frees.
  *
  * A mark that cannot be remembered, for want of memory or because of more than STW_ORDERED streams, pins its
  * block: it is never reused.

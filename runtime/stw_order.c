@@ -230,8 +230,11 @@ bool stwi_line_reached(stw_allocator *a, uint32_t x, uint64_t t)
     if (l->reached >= t)
         return true;
     uint32_t i = covering(l, t);
-    if (i == UINT32_MAX)
-        return false;
+    if (i == UINT32_MAX) {
+        if (!record(a, x))
+            return false;
+        i = l->n - 1;
+    }
     const stw_event *e = &l->events[(l->first + i) % STW_EVENTS];
     int done = a->backend.event_done(a->backend.ctx, e->event);
     if (done > 0)

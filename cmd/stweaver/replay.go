@@ -157,7 +157,7 @@ func (a *app) replay(cmd *cobra.Command, planName, in string, f *replayFlags) er
 	if f.mode == "heap" {
 		data = nil
 	}
-	opts.Events.On = data != nil && plan.SharedAge > 0
+	opts.Events.On = plan.SharedAge > 0
 	out, err := runWorkload(c.Trace, w, plan, data, spec, f, opts)
 	if err != nil {
 		return err

@@ -340,13 +340,9 @@ func (a *Allocator) ready(stream, z uint64, mayCommit bool) (*growing, bool) {
 		}
 		h = a.heapOf(stream)
 	}
+	a.leave(h, false)
 	if a.missing(h, z) == 0 {
 		return h, true
-	}
-	for a.leave(h, false) {
-		if a.missing(h, z) == 0 {
-			return h, true
-		}
 	}
 	if !mayCommit {
 		return h, false

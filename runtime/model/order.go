@@ -215,7 +215,10 @@ func (a *Allocator) isReached(l *line, t uint64) bool {
 	}
 	i, ok := l.covering(t)
 	if !ok {
-		return false
+		if !a.record(l) {
+			return false
+		}
+		i = len(l.events) - 1
 	}
 	answer := int8(0)
 	if uint64(a.recorded) >= uint64(l.events[i].id)+a.opts.Events.Lag {
