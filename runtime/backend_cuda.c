@@ -262,8 +262,10 @@ static void *cuda_alias(void *ctx, void *const *pieces, size_t n)
     cu_range *r = range_make(c, n, false);
     void *p = r && range_begin(c, r) ? r->base : NULL;
     bool ok = p != NULL;
+    const cu_range *from = NULL;
     for (size_t i = 0; ok && i < n; i++) {
-        const cu_range *from = range_at(c, pieces[i]);
+        if (!from || (uintptr_t)pieces[i] - (uintptr_t)from->base >= from->bytes)
+            from = range_at(c, pieces[i]);
         uint64_t g = from ? (uint64_t)((char *)pieces[i] - from->base) / c->granule : 0;
         ok = from && from->handles && (from->state[g] & HELD) &&
              stwi_cuda_ok(c, c->cu.map(place(c, r, i), c->granule, 0, from->handles[g], 0), "cuMemMap");

@@ -17,7 +17,7 @@ RT_OUT := build/runtime
 RT_CORE := $(addprefix $(RT)/,plan_load.c stw.c stw_match.c stw_guest.c stw_heap.c stw_pages.c stw_memory.c stw_table.c stw_check.c stw_report.c stw_lock.c backend_host.c backend_cuda.c cuda_open.c cuda_driver.c cuda_events.c crc32c.c stw_record.c stw_record_file.c)
 RT_HEADERS := $(addprefix $(RT)/,stw.h stw_cuda.h stw_plan.h stw_internal.h cuda_driver.h stw_record.h stw_record_internal.h) $(addprefix $(RT)/ctest/,check.h support.h scene.h)
 RT_TORCH := $(addprefix $(RT)/torch/,devices.c plug.c pools.c conf.c canary.c oom.cc)
-RT_HEADERS += $(addprefix $(RT)/torch/,stw_torch.h process.h conf.h old_dl.h)
+RT_HEADERS += $(addprefix $(RT)/torch/,stw_torch.h process.h conf.h ../old_dl.h)
 RT_TESTS := test_load test_plan test_guest test_memory test_commit test_heap test_lock test_stress fuzz_load
 RT_CORE += $(addprefix $(RT)/,stw_order.c stw_marks.c stw_stitch.c stw_pieces.c)
 RT_HEADERS += $(RT)/stw_stitch.h $(RT)/stw_order.h $(RT)/ctest/late.h
@@ -26,7 +26,7 @@ RT_TESTS += test_torch
 RT_HEADERS += $(RT)/ctest/record_file.h
 RT_TESTS += test_record test_record_end
 # The CUDA backend's tests, and the double of libcuda that they find by dlopen.
-RT_CUDA_TESTS := test_cuda test_faults test_stitch
+RT_CUDA_TESTS := test_cuda test_cuda_threads test_faults test_stitch
 RT_TESTS += $(RT_CUDA_TESTS)
 RT_DOUBLE := $(addprefix $(RT)/ctest/,libcuda_double.c libcuda_double_memory.c libcuda_double_work.c)
 RT_HEADERS += $(addprefix $(RT)/ctest/,cuda_scene.h libcuda_double.h libcuda_double_internal.h)

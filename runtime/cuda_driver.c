@@ -7,22 +7,10 @@
  * might depend on work that has not been submitted. So each call is put between enter and leave.
  */
 #include "cuda_driver.h"
+#include "old_dl.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
-
-/* Since 2.34 dlopen is in libc itself, under a new version; asked for by its old one it is found on every system. */
-#if defined __GLIBC__ && (defined __x86_64__ || defined __aarch64__)
-#ifdef __x86_64__
-#define OLD "GLIBC_2.2.5"
-#else
-#define OLD "GLIBC_2.17"
-#endif
-__asm__(".symver dlopen,dlopen@" OLD);
-__asm__(".symver dlsym,dlsym@" OLD);
-__asm__(".symver dlerror,dlerror@" OLD);
-#endif
 
 bool stwi_cuda_load(cuda *c, const char *library)
 {

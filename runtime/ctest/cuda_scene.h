@@ -27,6 +27,16 @@ static inline bool gpu_load(void)
     return gpu != NULL;
 }
 
+static inline void start(const double_config *c)
+{
+    gpu->reset(c);
+}
+
+static inline stw_status open_with(stw_backend *b, stw_cuda_options o)
+{
+    return stw_backend_cuda(b, &o, message, sizeof message);
+}
+
 static inline double_config small_device(void)
 {
     return (double_config){.devices = 3, .granularity = GRANULE, .memory = 24 << 20};

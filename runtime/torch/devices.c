@@ -12,7 +12,7 @@
 #include "process.h"
 
 #include "../stw_cuda.h"
-#include "old_dl.h"
+#include "../old_dl.h"
 
 #include <fcntl.h>
 #include <pthread.h>

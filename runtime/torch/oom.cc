@@ -14,7 +14,7 @@
  */
 #include <cstdint>
 #include <cxxabi.h>
-#include "old_dl.h"
+#include "../old_dl.h"
 #include <exception>
 #include <new>
 #include <string>
