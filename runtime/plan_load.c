@@ -73,7 +73,7 @@ typedef struct {
     uint64_t bytes;
     stw_plan_header header;
     const void *section[STW_SECTION_NEEDS + 1]; /* by kind; NULL where absent */
-    uint64_t needs_bytes;
+    uint64_t needs_bytes, info_bytes;
     bool strict;                               /* unused bytes must be zero: our own minor */
     char *err;
     size_t err_bytes;
@@ -202,6 +202,7 @@ static stw_status check_sections(loader *l)
         if (got[kind] != want[kind])
             return fail(l, P_SECTION_SIZE, kind);
     l->needs_bytes = got[STW_SECTION_NEEDS];
+    l->info_bytes = got[STW_SECTION_INFO];
     return check_gap(l, end, l->bytes);
 }
 
@@ -362,6 +363,30 @@ static stw_status check_entries_and_marks(const loader *l)
     return STW_OK;
 }
 
+/* What the plan says of its rules: lines "rules-digest: <hex digits>" and "rule: …". It is for the report
+ * alone, so it is read leniently: what is not there is not said. */
+static void read_rules(const loader *l, stw_plan *p)
+{
+    static const char digest[] = "rules-digest: ", rule_line[] = "rule: ";
+    const char *at = l->section[STW_SECTION_INFO], *end = at ? at + l->info_bytes : NULL;
+    p->n_rules = 0;
+    memset(p->rules, 0, sizeof p->rules);
+    while (at < end) {
+        const char *next = memchr(at, '\n', (size_t)(end - at));
+        size_t n = (size_t)((next ? next : end) - at);
+        if (n > sizeof rule_line - 1 && memcmp(at, rule_line, sizeof rule_line - 1) == 0)
+            p->n_rules++;
+        if (n > sizeof digest - 1 && memcmp(at, digest, sizeof digest - 1) == 0)
+            for (size_t i = 0; i + 1 < sizeof p->rules && i + sizeof digest - 1 < n; i++) {
+                char c = at[i + sizeof digest - 1];
+                if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')))
+                    break;
+                p->rules[i] = c;
+            }
+        at = next ? next + 1 : end;
+    }
+}
+
 stw_status stwi_plan_load(stw_plan *out, const void *bytes, size_t n, char *err, size_t err_bytes)
 {
     loader l = {.plan = out, .bytes = n, .err = err_bytes ? err : NULL, .err_bytes = err_bytes};
@@ -407,6 +432,7 @@ stw_status stwi_plan_load(stw_plan *out, const void *bytes, size_t n, char *err,
     out->entries = l.section[STW_SECTION_ENTRIES];
     out->streams = l.section[STW_SECTION_STREAMS];
     out->marks = l.section[STW_SECTION_MARKS];
+    read_rules(&l, out);
     return STW_OK;
 }
 

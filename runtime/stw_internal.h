@@ -302,6 +302,8 @@ typedef struct {
     const stw_plan_entry *entries;
     const stw_plan_stream *streams;
     const stw_plan_mark *marks;
+    uint32_t n_rules;  /* statements of rules that the plan says it obeys */
+    char rules[13];    /* the first digits of their digest; "" where there are none */
 } stw_plan;
 
 stw_status stwi_plan_load(stw_plan *out, const void *bytes, size_t n, char *err, size_t err_bytes);

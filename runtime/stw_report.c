@@ -36,6 +36,8 @@ static size_t write_report(const stw_stats *s, const stw_plan *p, char *out, siz
     uint64_t planned = s->hits + s->conflicts + s->too_large;
     add(&t, "requests  %llu: %llu planned, %llu dynamic, %llu unknown, %llu failed\n", (unsigned long long)s->requests,
         (unsigned long long)planned, (unsigned long long)s->dynamic, (unsigned long long)s->unknown, (unsigned long long)s->failed);
+    if (p->n_rules > 0)
+        add(&t, "rules     %lu statements (%s)\n", (unsigned long)p->n_rules, p->rules);
     if (p->n_entries > 0) {
         add(&t, "plan      %.2f %% of the planned at their address; %llu conflicts, %llu too large\n", percent(s->hits, planned),
             (unsigned long long)s->conflicts, (unsigned long long)s->too_large);

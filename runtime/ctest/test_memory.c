@@ -355,6 +355,9 @@ static void test_report(void)
     stw_options o = {.capacity_bytes = 64 << 20, .say = note, .say_ctx = said};
     builder b = ladder(4);
     b.capacity_bytes = 8 << 20;
+    b.extra_kind = STW_SECTION_INFO;
+    b.extra_flags = STW_SECTION_OPTIONAL;
+    b.extra_text = "version: 1\nrule: a.rules:1:1: keep a\nrules-digest: 0123456789abcdef0123\nrule: \nrule: a.rules:2:1: keep b";
     stw_allocator *a = make(&b, &o);
     get(a, 20);
     for (int i = 0; i < 5; i++)
@@ -371,6 +374,7 @@ static void test_report(void)
     CHECK_EQ(strlen(tight), sizeof tight - 1);
     CHECK(strstr(lines, "6: 1 planned, 0 dynamic, 0 unknown, 5 failed") != NULL);
     CHECK(strstr(lines, "100.00 % of the planned at their address") != NULL);
+    CHECK(strstr(lines, "\nrules     2 statements (0123456789ab)\n") != NULL);
     CHECK_EQ(stw_report(NULL, lines, sizeof lines), 0);
     end(a);
     CHECK(strstr(said, lines) != NULL);
