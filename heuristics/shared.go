@@ -212,5 +212,7 @@ func packShared(buffers []ir.Buffer, horizon ir.Tick, o Options) Result {
 	if goal := o.Capacity; goal >= in.bound && r.best.peak > int64(goal) {
 		r.run(r.sharedTries(EffortMax), goal)
 	}
-	return r.result()
+	res := r.result()
+	newBench(in).settleSlots(&res.Layout)
+	return res
 }
