@@ -17,8 +17,9 @@ import (
 //	align   where all wish for the same: sizes are rounded up to it
 //	together, pin   fix distances: buffers that are tied move as one unit (units.go)
 //
-// If no more than lives, sizes and slabs is left, the ordinary race packs, and the slabs lie below. Else the
-// packers of the table, and drawn ones, place units instead of buffers (underfit.go): what is fixed first, then in
+// If no more than lives, sizes and slabs is left, the ordinary race packs, and the slabs lie below. Else it may be
+// lucky: packing that leaves out the rest of the rules often obeys them (undereasy.go). Where it does not, or ends above the
+// bound, the packers of the table, and drawn ones, place units instead of buffers (underfit.go): what is fixed first, then in
 // some of the tries what has a window or many parts, then the packer's own order. The first try is greedy
 // by size with best fit, which runs to its end: the result is never above it.
 //
@@ -32,10 +33,10 @@ import (
 // A region one of whose members has an address or a window begins at the lowest of those. That, and everything
 // here, may miss a layout that exists: no is not a proof.
 
-// PackUnder places the buffers of one arena, which begins at address base, under p.Constraints. The
-// buffers of p and what p says of them concern this arena alone, all offsets are from 0, not from
-// base. It reports false where it finds no layout; the bound holds for all layouts that obey. Capacity is not looked at but for o.Capacity,
-// from base on. It is safe for concurrent use, and a function of its arguments unless o.Stop says to stop.
+// PackUnder places the buffers of one arena, which begins at address base, under p.Constraints, which are about these
+// buffers alone. Addresses in it, and offsets and peak of the result, count from 0, so none is below base; o.Capacity counts from
+// base, and the one of the constraints is not looked at. It reports false where it finds no layout. The bound holds for all layouts that
+// obey. It is safe for concurrent use, and a function of its arguments unless o.Stop says to stop.
 func PackUnder(p *ir.Problem, base ir.Offset, o Options) (Result, bool) {
 	y := newYard(p, int64(base))
 	y.shared = o.Shared != nil

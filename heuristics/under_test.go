@@ -52,11 +52,30 @@ func TestPackUnder(t *testing.T) {
 		if r.Layout.Peak < r.Bound || l.Peak < r.Bound {
 			t.Fatalf("peaks %d and %d, bound %d", r.Layout.Peak, l.Peak, r.Bound)
 		}
+		if peak, ok := greedyUnder(p); ok && r.Layout.Peak > peak {
+			t.Fatalf("%s: peak %d, greedy by size %d", r.Packer, r.Layout.Peak, peak)
+		}
 	})
 	t.Logf("%d of %d found", found, cases)
 	if found*100 < cases*90 {
 		t.Errorf("a layout exists in all %d cases, found in %d", cases, found)
 	}
+}
+
+// greedyUnder is greedy by size with best fit under the rules: what is fixed first, then what is tight, then the largest. It knows no
+// regions.
+func greedyUnder(p *ir.Problem) (ir.Bytes, bool) {
+	y := newYard(p, 0)
+	if y.impossible || len(y.regions) > 0 {
+		return 0, false
+	}
+	units, ok := y.units()
+	if !ok {
+		return 0, false
+	}
+	r := y.newUnderRace(units, 0, Options{Workers: 1})
+	r.run(r.underTries(0)[:1], 0)
+	return ir.Bytes(r.best.peak), r.best.offsets != nil
 }
 
 // Without constraints PackUnder is Pack.

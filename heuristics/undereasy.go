@@ -21,8 +21,7 @@ func (y *yard) packFlat(slabs []slab, o Options) (Result, bool) {
 	var lucky Result
 	ok = false
 	if top := highest(units); top <= int64(load) {
-		var whole bool
-		if lucky, whole, ok = y.byLuck(slabs, units, load, o); ok && (whole || lucky.Layout.Peak <= load+load/nearEnough) {
+		if lucky, ok = y.byLuck(slabs, units, load, o); ok && lucky.Layout.Peak <= load+load/nearEnough {
 			return lucky, true
 		}
 	}
@@ -34,7 +33,7 @@ func (y *yard) packFlat(slabs []slab, o Options) (Result, bool) {
 	}
 	r, found := y.race(units, bound, o)
 	if !found && !ok {
-		lucky, _, ok = y.byLuck(slabs, units, load, o)
+		lucky, ok = y.byLuck(slabs, units, load, o)
 	}
 	if ok && (!found || lucky.Layout.Peak < r.Layout.Peak) {
 		return lucky, true
@@ -84,32 +83,29 @@ func (y *yard) ordinary(slabs []slab, units []unit) (align int64, ok bool) {
 
 // byLuck packs as if windows and apart were not asked for, units were boxes that are all there as long as any of
 // their buffers is, and nothing else could lie below the highest fixed one, and reports whether what comes out
-// obeys. Where rules bind little it does, and the ordinary race is the better packer. whole: nothing was
-// given away.
-func (y *yard) byLuck(slabs []slab, units []unit, load ir.Bytes, o Options) (r Result, whole, ok bool) {
+// obeys. Where rules bind little it does, and the ordinary race is the better packer.
+func (y *yard) byLuck(slabs []slab, units []unit, load ir.Bytes, o Options) (r Result, ok bool) {
 	boxes := *y
 	boxes.buffers = slices.Clone(y.buffers)
 	var fixed []*unit
 	var free []unit
-	whole, top := true, highest(units)
+	top := highest(units)
 	for k := range units {
 		u := units[k]
 		if u.fixed() {
 			fixed = append(fixed, &units[k])
-			whole = false
 			continue
 		}
 		box, ok := boxes.box(y, &u)
 		if !ok {
-			return r, false, false
+			return r, false
 		}
-		whole = whole && len(u.parts) == 1
 		u.lo, u.hi, u.parts = 0, high, []unitPart{box}
 		free = append(free, u)
 	}
 	align, ok := boxes.ordinary(slabs, free)
 	if !ok || y.collide(fixed) {
-		return r, false, false
+		return r, false
 	}
 	r = boxes.packOrdinary(len(slabs), free, align, top, load, o)
 	for _, u := range fixed {
@@ -125,16 +121,16 @@ func (y *yard) byLuck(slabs []slab, units []unit, load ir.Bytes, o Options) (r R
 	for k := range units {
 		u := &units[k]
 		if at := int64(r.Layout.Offsets[u.parts[0].ids[0]]); at < u.lo || at+u.size > u.hi {
-			return r, false, false
+			return r, false
 		}
 	}
 	for _, sets := range y.apart {
 		if y.mixed(sets, r.Layout.Offsets) {
-			return r, false, false
+			return r, false
 		}
 	}
 	r.Bound, r.Load = load, load
-	return r, whole, true
+	return r, true
 }
 
 // box is unit u of from as one part, whose first buffer lives as long as any of them; false where that cannot be said.

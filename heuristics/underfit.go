@@ -19,8 +19,8 @@ type under struct {
 	tight  []int32 // units with a window, narrowest first, and then those of several parts, largest first
 }
 
-// race packs units by the packers that place through the index, and by drawn ones.
-func (y *yard) race(units []unit, bound ir.Bytes, o Options) (Result, bool) {
+// newUnderRace is a race whose packers place units.
+func (y *yard) newUnderRace(units []unit, bound ir.Bytes, o Options) *race {
 	in := newInstance(y.buffers, y.horizon)
 	if o.Shared != nil {
 		in = newShared(y.buffers, y.horizon, *o.Shared)
@@ -46,7 +46,12 @@ func (y *yard) race(units []unit, bound ir.Bytes, o Options) (Result, bool) {
 		return cmp.Or(cmp.Compare(min(x.hi-x.lo-x.size, high/2), min(y.hi-y.lo-y.size, high/2)), cmp.Compare(y.size, x.size))
 	})
 	in.under = u
-	r := newRace(in, o)
+	return newRace(in, o)
+}
+
+// race packs units by the packers that place through the index, and by drawn ones.
+func (y *yard) race(units []unit, bound ir.Bytes, o Options) (Result, bool) {
+	r := y.newUnderRace(units, bound, o)
 	r.run(r.underTries(EffortFast), bound)
 	if !r.near() {
 		r.run(r.underTries(o.Effort), bound)
