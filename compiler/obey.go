@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"stweaver/heuristics"
 	"stweaver/ir"
@@ -257,7 +258,31 @@ func (c *Compiled) conflict(x *solver.Conflict) error {
 	if len(x.Rules) > 1 {
 		what = fmt.Sprintf("%d rules contradict each other", len(x.Rules))
 	}
+	var names []string
+	for _, id := range x.Buffers[:min(len(x.Buffers), conflictNames)] {
+		names = append(names, c.name(id))
+	}
+	if more := len(x.Buffers) - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	if len(names) > 0 {
+		what += " about " + strings.Join(names, ", ")
+	}
 	return &InfeasibleError{Msg: what + ": " + x.Why, Rules: x.Rules}
+}
+
+// conflictNames is the number of buffers that a contradiction names.
+const conflictNames = 6
+
+// name says which request a buffer stands for.
+func (c *Compiled) name(id ir.BufferID) string {
+	b := &c.Problem.Buffers[id]
+	r := c.Problem.Entries[b.Start].Request
+	text := fmt.Sprintf("request %d (%s", r, Size(b.Size))
+	if site := c.Trace.Name(c.Trace.Requests[r].Site); site != "" {
+		text += ", " + site
+	}
+	return text + ")"
 }
 
 // keptSlots are the slots that tell the runtime what not to lend: what kept buffers have to themselves, and regions.

@@ -140,6 +140,16 @@ func (r *Ruled) Refute(b Budget) (verdict Verdict, core []int, minimal bool, off
 	return Infeasible, core, minimal, nil
 }
 
+// Decide is Refute without the thinning out.
+func (r *Ruled) Decide(b Budget) Verdict {
+	all := make([]int, r.Rules)
+	for i := range all {
+		all[i] = i
+	}
+	verdict, _ := newRuledModel(r, time.Now().Add(b.duration())).ask(all)
+	return verdict
+}
+
 func newRuledModel(r *Ruled, deadline time.Time) *ruledModel {
 	n := len(r.Sizes)
 	m := &ruledModel{r: r, e: newEngine(int64(len(r.Orders)), int64(len(r.Orders)), deadline), below: make(map[[2]int32]z.Lit),
