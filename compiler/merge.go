@@ -56,8 +56,13 @@ func newMerger(s *sequence, windows [][2]ir.Tick) *merger {
 		m.bounds = append(m.bounds, [2]int{s.at(w[0]), s.at(w[1])})
 	}
 	for _, k := range s.t.Marks {
-		if k.Kind == ir.MarkPhase {
+		switch k.Kind {
+		case ir.MarkPhase:
 			m.phases = append(m.phases, k)
+		case ir.MarkIteration: // what was marked at its very border belongs to the last one, and is empty
+			for n := len(m.phases); n > 0 && m.phases[n-1].Tick == k.Tick; n-- {
+				m.phases = m.phases[:n-1]
+			}
 		}
 	}
 	return m

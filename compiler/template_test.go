@@ -324,6 +324,29 @@ func TestTemplatePhases(t *testing.T) {
 	}
 }
 
+// A mark right before the next iteration's says that something has ended, not that the next iteration is something else.
+func TestTemplatePhaseEndsAtTheBorder(t *testing.T) {
+	p := newTape()
+	for i := range 4 {
+		p.mark(ir.MarkIteration, int64(i), "")
+		a := p.alloc(5000)
+		p.free(p.alloc(6000))
+		p.free(a)
+		if i == 1 {
+			p.mark(ir.MarkPhase, 0, "evaluation")
+			p.free(p.alloc(7000))
+			p.mark(ir.MarkPhase, 0, "evaluation end")
+		}
+	}
+	p.mark(ir.MarkIteration, -1, "")
+	tr := p.trace()
+	_, tm := build(t, tr, 0, 4)
+	checkTemplate(t, tr, tm)
+	if len(tm.Entries) != 3 || static(tm) != 2 || !tm.Entries[2].Optional {
+		t.Errorf("%d entries, %d static: %+v", len(tm.Entries), static(tm), tm.Entries)
+	}
+}
+
 func TestTemplateChoice(t *testing.T) {
 	warm := newProgram(10)
 	warm.extra = map[int]int{0: 1, 1: 1}
