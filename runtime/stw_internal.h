@@ -8,6 +8,7 @@
  *   stw_stitch.c    a request that no hole fits, from several of them
  *   stw_table.c     address -> what lives there; stream handle -> stream
  *   stw_order.c     which stream has to wait for which
+ *   stw_wait.c      events, and waiting for them
  *   stw_marks.c     blocks that several streams use
  *   stw.c           create, destroy, malloc, free, mark
  *   stw_check.c     stats, walk, the self-check

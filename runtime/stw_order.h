@@ -1,4 +1,4 @@
-/* stw_order.h: what stw_order.c and stw_marks.c share. Not installed. */
+/* stw_order.h: what stw_order.c, stw_wait.c and stw_marks.c share. Not installed. */
 #ifndef STW_ORDER_H
 #define STW_ORDER_H
 
@@ -58,6 +58,8 @@ stw_line *stwi_line(stw_allocator *a, uint32_t stream, bool atoms);
 void stwi_line_note(stw_allocator *a, uint32_t x);
 /* Stream b's work from now on begins after x's free of number t. False: there is no way to make sure. */
 bool stwi_line_wait(stw_allocator *a, uint32_t b, uint32_t x, uint64_t t);
+/* The number of x up to which b may wait as if it cost nothing. */
+uint64_t stwi_line_cheap(const stw_allocator *a, uint32_t b, uint32_t x);
 /* Whether the host has seen x's work done up to number t. */
 bool stwi_line_reached(stw_allocator *a, uint32_t x, uint64_t t);
 /* Records the events that are due. */

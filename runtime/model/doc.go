@@ -9,6 +9,7 @@
 //	   |  match.go    where in the plan are we? fast path, else one column of an alignment
 //	   |  occupy.go   is the planned range free? disjoint intervals, ordered
 //	   |  heap.go     else: best fit in the stream's own growing range
+//	   |  order.go    does the stream have to wait for another? limbo.go: for those that use a block, too
 //	   `- allocator.go counts, and remembers the block
 //
 // Addresses are symbolic: (space, offset), space 0 being the arena and 1 + k the heap that
