@@ -325,7 +325,7 @@ func (r reached) need(t *testing.T, except ...string) {
 }
 
 func playDiverged(src plantest.Source, entries int, sum reached) error {
-	c := plantest.New(src, plantest.Config{Entries: entries, Streams: 3, Guests: src(2) == 0, Shared: src(2) == 0})
+	c := plantest.New(src, plantest.Config{Entries: entries, Streams: 3, Guests: src(2) == 0, Shared: src(2) == 0, Copies: src(5)})
 	s, err := model.Diverge(c.Script(src, 2+src(3), src(2) == 0), randomSpec(src), uint64(src(1<<30)))
 	if err != nil {
 		return err

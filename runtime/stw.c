@@ -200,7 +200,7 @@ static void record_locked(stw_allocator *a, void *p, uint64_t units, uint32_t re
     stw_matcher *m = &a->match;
     uint32_t e = m->answer;
     bool inner = e != STW_NO_ENTRY && stwi_inner(m, e, a->entries[e].life_nf);
-    m->looped |= e != STW_NO_ENTRY && e >= m->wrap;
+    m->last = e != STW_NO_ENTRY && e >= m->wrap ? e : m->last;
     m->inner += inner;
     *r = (stw_rec){.key = (uintptr_t)p, .units = (uint32_t)units, .ref = ref, .stream = s->index & 0x7ffffff, .inner = inner,
                    .ordered = planned & a->shared, .planned = planned, .vote = vote};

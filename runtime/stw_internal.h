@@ -330,6 +330,7 @@ enum { STW_SYNC, STW_LOST, STW_SEARCH };
 #define STW_VOTE_AGAINST (-1500)
 #define STW_VOUCHES (-1000) /* a match with an own score of that says that the position is right */
 #define STW_RESIZED_TRUSTED 8u /* resized requests in a row after which a smaller one gets the slot */
+#define STW_COPIES 4u /* that a loop may consist of: the compiler unrolls no further */
 #define STW_ANCHOR_WITHIN 64u /* entries from the loop's start that may be the anchor */
 #define STW_COMMON_UNITS (4096 >> STW_UNIT_SHIFT) /* up to it sizes are common: an equal one says little, and none is the anchor */
 #define STW_SURE_SCORE 1000 /* a score above it is taken without looking further */
@@ -350,7 +351,8 @@ typedef struct {
     uint32_t run;     /* search: of those, the last ones in a row reached by a good match */
     uint32_t anchor;  /* the loop's first entry that is easy to tell; STW_NO_ENTRY: none */
     uint32_t answer;  /* entry of the request under way; STW_NO_ENTRY: none */
-    bool looped;      /* an entry of the loop has been asked for */
+    uint32_t last;    /* the last entry of the loop that a request with an address was answered with; STW_NO_ENTRY: none so far */
+    uint32_t copy;    /* entries after which the loop is the same again; all of it where it never is */
     uint64_t inner;   /* live requests of loop entries that die within their iteration */
     uint64_t search_began; /* number of the request with which the last search began; 0: none */
     int32_t stay[STW_PATH]; /* score of each path index, thousandths; STW_NONE_SCORE: dropped */
@@ -449,8 +451,10 @@ static inline uint32_t stwi_vote(const stw_matcher *m, uint32_t p, uint32_t life
 /* Whether the request of entry p is dead when its iteration is over. */
 static inline bool stwi_inner(const stw_matcher *m, uint32_t p, uint32_t life_nf)
 {
-    uint32_t life = life_nf & STW_ENTRY_LIFE_MAX;
-    return p >= m->wrap && life < STW_ENTRY_LIFE_MAX && p + life <= m->n;
+    uint32_t life = life_nf & STW_ENTRY_LIFE_MAX, end = m->wrap + m->copy;
+    while (end <= p) /* copies are few */
+        end += m->copy;
+    return p >= m->wrap && life < STW_ENTRY_LIFE_MAX && p + life <= end;
 }
 
 static inline void stwi_match_freed(stw_matcher *m, uint32_t vote)

@@ -224,7 +224,7 @@ static void may_search(stw_allocator *a)
 static bool begins_anew(const stw_allocator *a, uint64_t units, uint16_t stream)
 {
     const stw_matcher *m = &a->match;
-    if (!m->looped || m->inner > 0 || m->anchor == STW_NO_ENTRY)
+    if (m->last == STW_NO_ENTRY || m->inner > 0 || m->anchor == STW_NO_ENTRY)
         return false;
     const stw_slot *s = &a->slots[a->entries[m->anchor].slot];
     return s->stream == stream && s->hi == units;
@@ -235,7 +235,8 @@ uint32_t stwi_match_slow_locked(stw_allocator *a, uint64_t units, uint16_t strea
     stw_matcher *m = &a->match;
     uint32_t answer = STW_NO_ENTRY;
     if (begins_anew(a, units, stream)) {
-        answer = m->anchor;
+        uint32_t next = stwi_succ(m, m->last);
+        answer = m->anchor + (next - m->wrap) / m->copy * m->copy; /* of the copy that was under way, or was to be next */
         a->stats.resyncs += m->mode != STW_SYNC || path_position(m, m->best) != answer;
         set_single(m, stwi_succ(m, answer));
         m->nf = m->n_votes = 0;
@@ -296,12 +297,32 @@ void stwi_match_mark_locked(stw_allocator *a, uint32_t kind, int64_t value, uint
     set_single(m, e);
 }
 
+/* Entries after which the loop is the same again: it may be unrolled, for what outlives an iteration. */
+static uint32_t find_copy(const stw_matcher *m, const stw_plan *p)
+{
+    const uint32_t n = m->n - m->wrap;
+    for (uint32_t copies = STW_COPIES; copies > 1; copies--) {
+        uint32_t each = n / copies, i = m->wrap;
+        if (n == 0 || n % copies != 0)
+            continue;
+        for (; i + each < m->n; i++) {
+            const stw_slot *x = &p->slots[p->entries[i].slot], *y = &p->slots[p->entries[i + each].slot];
+            if (p->entries[i].life_nf != p->entries[i + each].life_nf || x->stream != y->stream || x->flags != y->flags || x->hi != y->hi)
+                break;
+        }
+        if (i + each == m->n)
+            return each;
+    }
+    return n;
+}
+
 void stwi_match_init(stw_matcher *m, const stw_plan *p)
 {
     m->n = p->n_entries;
     m->wrap = p->loop_start < m->n ? p->loop_start : 0;
     m->nf = m->n_votes = 0;
-    m->anchor = STW_NO_ENTRY;
+    m->anchor = m->last = STW_NO_ENTRY;
+    m->copy = find_copy(m, p);
     for (uint32_t i = m->wrap; i < m->n && i < m->wrap + STW_ANCHOR_WITHIN && m->anchor == STW_NO_ENTRY; i++) {
         const stw_slot *s = &p->slots[p->entries[i].slot];
         if ((s->flags & (STW_SLOT_PLANNED | STW_SLOT_OPTIONAL)) == STW_SLOT_PLANNED && s->hi > STW_COMMON_UNITS)

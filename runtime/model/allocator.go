@@ -302,7 +302,7 @@ func (a *Allocator) hand(at Addr, b live, class Class) Addr {
 	}
 	if e := a.last.Entry; e >= 0 {
 		if e >= a.match.loop {
-			a.match.looped = true
+			a.match.last = e
 		}
 		if b.inner = a.match.isInner(e); b.inner {
 			a.match.inner++

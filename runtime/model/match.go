@@ -103,7 +103,8 @@ type matcher struct {
 	nf      int    // successful frees since the last request, at most 3
 	anchor  int    // the loop's first entry that is easy to tell, -1 for none
 	inner   int    // live requests of loop entries that die within their iteration
-	looped  bool   // a loop entry has been the answer
+	last    int    // the last entry of the loop that a request with an address was answered with, -1: none so far
+	copies  int    // the loop is so many times the same
 	votes   []int  // positions that those frees name, the last maxVotes of them
 
 	stay []int64 // score before the request, by path index; kept between columns of a search
@@ -123,6 +124,7 @@ func newMatcher(p *Plan) *matcher {
 	}
 	m.hyps = []hypothesis{{0, 0}}
 	m.anchor = m.findAnchor()
+	m.last, m.copies = -1, m.findCopies()
 	m.phases = make(map[uint64]map[int]bool)
 	for _, k := range p.Marks {
 		if k.Kind == MarkPhase {
@@ -258,16 +260,44 @@ func (m *matcher) findAnchor() int {
 	return -1
 }
 
+// maxCopies is how many times the same a loop can be: the compiler unrolls no further.
+const maxCopies = 4
+
+// findCopies returns how many times the same the loop is.
+func (m *matcher) findCopies() int {
+	for copies := maxCopies; copies > 1; copies-- {
+		each := (m.n - m.loop) / copies
+		alike := each > 0 && (m.n-m.loop)%copies == 0
+		for pos := m.loop; alike && pos+each < m.n; pos++ {
+			a, b := m.plan.Entries[pos], m.plan.Entries[pos+each]
+			x, y := m.plan.Slots[a.Slot], m.plan.Slots[b.Slot]
+			a.Slot, b.Slot = 0, 0
+			alike = a == b && x.Stream == y.Stream && x.Flags == y.Flags && x.Hi == y.Hi
+		}
+		if alike {
+			return copies
+		}
+	}
+	return 1
+}
+
+// copyOf returns the copy in which the loop's entry pos is.
+func (m *matcher) copyOf(pos int) int { return (pos - m.loop) / ((m.n - m.loop) / m.copies) }
+
 // isInner reports whether the request of entry pos is dead when its iteration is over.
 func (m *matcher) isInner(pos int) bool {
+	if pos < m.loop {
+		return false
+	}
 	life := int64(m.plan.Entries[pos].Life)
-	return pos >= m.loop && life < MaxLife && int64(pos)+life <= int64(m.n)
+	end := m.loop + (m.copyOf(pos)+1)*((m.n-m.loop)/m.copies)
+	return life < MaxLife && int64(pos)+life <= int64(end)
 }
 
 // anew reports whether a request that is not what was expected begins an iteration: nothing of the
 // last one is alive, and it is what an iteration begins with.
 func (m *matcher) anew(z int64, stream int) bool {
-	if !m.looped || m.inner > 0 || m.anchor < 0 {
+	if m.last < 0 || m.inner > 0 || m.anchor < 0 {
 		return false
 	}
 	s := m.plan.Slots[m.plan.Entries[m.anchor].Slot]
@@ -443,9 +473,10 @@ func firstLargest(scores []int64) int {
 	return best
 }
 
-// begin answers a request with the anchor, whatever the position was.
+// begin answers a request with the anchor of the copy that was under way, or was to be next, whatever the
+// position is.
 func (m *matcher) begin() int {
-	pos := m.anchor
+	pos := m.anchor + m.copyOf(m.succ(m.last))*((m.n-m.loop)/m.copies)
 	m.jump(pos)
 	m.hyps[0].pos = m.succ(pos)
 	return pos

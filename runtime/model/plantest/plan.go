@@ -38,6 +38,7 @@ type Config struct {
 	Static  bool // every entry is planned and none is optional
 	Guests  bool // dynamic entries have random lists of needs: planned ranges may be found occupied
 	Shared  bool // streams share the arena: each uses all of it
+	Copies  int  // the loop is so many times the same, where it is above 1
 }
 
 // New returns a random case: a prologue and a loop, or one pass alone; planned, dynamic and
@@ -49,8 +50,13 @@ func New(src Source, c Config) *Case {
 	if src.yes(4) {
 		loop = n
 	}
+	each := 0
+	if c.Copies > 1 {
+		each = max(n-loop, 1)
+		n = loop + c.Copies*each
+	}
 	p := &model.Plan{LoopStart: uint32(loop)}
-	g := &maker{src: src, plan: p, n: n, loop: loop, config: c}
+	g := &maker{src: src, plan: p, n: n, loop: loop, each: each, config: c}
 	for range 2 + src(6) {
 		g.palette = append(g.palette, g.size())
 	}
@@ -81,6 +87,7 @@ type maker struct {
 	config  Config
 	plan    *model.Plan
 	n, loop int
+	each    int      // entries of a copy of the loop; 0: it is none of copies
 	palette []uint32 // sizes in units
 	order   []int    // drawn stream numbers by first appearance
 	want    []want
@@ -124,9 +131,12 @@ func (g *maker) entry(k, streams int) {
 	if !g.config.Static && g.src.yes(8) {
 		slot.Flags |= model.Optional
 	}
+	life := g.drawLife(k)
+	if first := k - g.each; g.each > 0 && first >= g.loop {
+		slot, life = g.want[first].slot, g.life[first]
+	}
 	g.want = append(g.want, want{slot, nil})
-	g.life = append(g.life, g.drawLife(k))
-	life := g.life[k]
+	g.life = append(g.life, life)
 	w := &g.want[k]
 	w.busy = [][2]int{{k, min(k+life, g.n)}}
 	if over := k + life - g.n; over > 0 && life != Forever {
@@ -267,7 +277,11 @@ func (g *maker) frees() {
 	c := &Case{g.plan, g.life}
 	for k := range g.plan.Entries {
 		g.plan.Entries[k].Life = uint32(min(g.life[k], Forever))
-		g.plan.Entries[k].Firm = g.life[k] != Forever && k%7 != 0
+		of := k
+		if g.each > 0 && k >= g.loop {
+			of = (k - g.loop) % g.each
+		}
+		g.plan.Entries[k].Firm = g.life[k] != Forever && of%7 != 0
 		g.plan.Entries[k].NfMin = 3
 	}
 	nf := 0
