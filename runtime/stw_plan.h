@@ -84,7 +84,7 @@ enum {
     STW_SECTION_ENTRIES = 2, /* n_entries * stw_plan_entry */
     STW_SECTION_STREAMS = 3, /* n_streams * stw_plan_stream */
     STW_SECTION_MARKS = 4,   /* n_marks  * stw_plan_mark, ordered by entry */
-    STW_SECTION_INFO = 5,    /* optional: UTF-8 "key: value" lines, provenance for people */
+    STW_SECTION_INFO = 5,    /* optional: UTF-8 "key: value" lines, provenance for people; "rule" and "rules-digest": what it obeys */
     STW_SECTION_NEEDS = 6,   /* optional: lists of arena ranges, below */
 };
 #define STW_SECTION_OPTIONAL 1u

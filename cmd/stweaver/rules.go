@@ -23,6 +23,13 @@ func rulesCommand(a *app) *cobra.Command {
   stweaver rules check --profile run.pickle train.rules   and what does each selection take?
   stweaver rules explain --profile run.pickle train.rules what does each rule bind?
   stweaver rules fmt -w train.rules                       in the one canonical form`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, in []string) error {
+			if len(in) > 0 {
+				return usagef("rules %s: there are check, explain and fmt", in[0])
+			}
+			return cmd.Help()
+		},
 	}
 	c.AddCommand(rulesCheckCommand(a), rulesFmtCommand(a), rulesExplainCommand(a))
 	return c
