@@ -52,13 +52,25 @@ func highest(units []unit) (top int64) {
 	return top
 }
 
-// load is the live peak, with slabs no larger than they must be: no layout is below.
+// load is the live peak, with slabs no larger than they must be, or more where what lies apart takes more: no layout is below.
 func (y *yard) load(slabs []slab) ir.Bytes {
 	buffers := slices.Clone(y.buffers)
 	for k, b := range slabs {
 		buffers[len(buffers)-len(slabs)+k].Size = b.bound
 	}
-	return newInstance(buffers, y.horizon).bound
+	load := newInstance(buffers, y.horizon).bound
+	for _, sets := range y.apart { // each has addresses of its own
+		sum := ir.Bytes(0)
+		for _, set := range sets {
+			own := make([]ir.Buffer, len(set))
+			for k, id := range set {
+				own[k] = buffers[id]
+			}
+			sum += newInstance(own, y.horizon).bound
+		}
+		load = max(load, sum)
+	}
+	return load
 }
 
 // ordinary reports whether the race for ordinary problems can pack the yard: nothing is bound to an address, and all

@@ -79,9 +79,19 @@ func sums(p *ir.Problem, c *ir.Constraints) string {
 			return fmt.Sprintf("%d bytes of the region's buffers are live at once, its size is %d", live, x.Size)
 		}
 	}
-	if c.Capacity > 0 {
-		if live := s.all(); live > c.Capacity {
-			return fmt.Sprintf("%d bytes are live or held at once, the capacity is %d", live, c.Capacity)
+	if c.Capacity == 0 {
+		return ""
+	}
+	if live := s.all(); live > c.Capacity {
+		return fmt.Sprintf("%d bytes are live or held at once, the capacity is %d", live, c.Capacity)
+	}
+	for _, x := range c.Apart {
+		sum := ir.Bytes(0)
+		for _, set := range x.Sets {
+			sum += s.peak(set)
+		}
+		if sum > c.Capacity {
+			return fmt.Sprintf("what is to lie apart takes %d bytes, the capacity is %d", sum, c.Capacity)
 		}
 	}
 	return ""
