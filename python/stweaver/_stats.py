@@ -42,7 +42,7 @@ def report(device=None):
 # What stood in each counter when somebody asked for a fresh start of the sums, by device.
 _base = {}
 
-_SUMS = ("requests", "frees", "failed", "trims", "returned_bytes")
+_SUMS = ("requests", "frees", "failed", "returned_bytes")
 
 
 def _counted(current=0, peak=0, allocated=0, freed=0):
@@ -71,8 +71,8 @@ def _torch_stats(device):
         "inactive_split_bytes": _pools(_counted(s["reserved_bytes"] - s["live_bytes"])),
         "allocation": blocks, "active": blocks, "segment": _pools(_counted()), "inactive_split": _pools(_counted()),
         "oversize_allocations": _counted(), "oversize_segments": _counted(),
-        "num_alloc_retries": sums["trims"], "num_ooms": sums["failed"], "num_sync_all_streams": 0,
-        "num_device_alloc": 0, "num_device_free": 0, "num_oom_rejections": 0, "max_split_size": -1,
+        "num_alloc_retries": 0, "num_ooms": sums["failed"], "num_sync_all_streams": 0, "num_device_alloc": 0,
+        "num_device_free": 0, "num_oom_rejections": 0, "max_split_size": -1,
     }
 
 
@@ -85,13 +85,19 @@ def _reset_sums(device):
     _base[device] = {k: s.get(k, 0) for k in _SUMS}
 
 
+_ANSWERS = {  # in torch._C
+    "_cuda_memoryStats": _torch_stats,
+    "_cuda_resetPeakMemoryStats": _reset_peaks,
+    "_cuda_resetAccumulatedMemoryStats": _reset_sums,
+    "_accelerator_getDeviceStats": _torch_stats,
+    "_accelerator_resetPeakStats": _reset_peaks,
+    "_accelerator_resetAccumulatedStats": _reset_sums,
+}
+
+
 def serve_torch():
     """Makes torch.cuda's statistics (and torch.accelerator's) ours."""
     import torch
-    for prefix, device_stats in (("_cuda_memoryStats", "_cuda_"), ("_accelerator_getDeviceStats", "_accelerator_")):
-        if not hasattr(torch._C, prefix):
-            continue
-        ends = ("PeakMemoryStats", "AccumulatedMemoryStats") if device_stats == "_cuda_" else ("PeakStats", "AccumulatedStats")
-        setattr(torch._C, prefix, _torch_stats)
-        setattr(torch._C, device_stats + "reset" + ends[0], _reset_peaks)
-        setattr(torch._C, device_stats + "reset" + ends[1], _reset_sums)
+    for name, answer in _ANSWERS.items():
+        if hasattr(torch._C, name):
+            setattr(torch._C, name, answer)

@@ -71,23 +71,30 @@ static void refuse(const stwt_device *d, stw_allocator *a, size_t size, int inde
     stwt_throw_out_of_memory(text);
 }
 
+/* From the device's allocator; NULL: no memory. */
+static inline void *serve(const stwt_device *d, stw_allocator *a, size_t size, void *stream)
+{
+    uint64_t handle = (uint64_t)(uintptr_t)stream, began = stwt.conf.time ? now() : 0;
+    void *p = stw_malloc(a, size, handle);
+    if (began)
+        clocked(0, began);
+    if (stwt.recorder)
+        stw_recorder_malloc(stwt.recorder, p, size, recorded_device(d->index), handle);
+    return p;
+}
+
 void *stw_torch_malloc(size_t size, int index, void *stream)
 {
     if (size == 0)
         return NULL;
-    stwt_device *d = stwt_device_of(index);
-    stw_allocator *a = away(index) ? NULL : stwt_existing(d);
-    if (__builtin_expect(!a && d && !away(index), 0))
-        a = stwt_first_request(d);
     void *p = NULL;
-    bool pooled = a && __builtin_expect(__atomic_load_n(&d->open, __ATOMIC_ACQUIRE) != NULL, 0) && stwt_pool_malloc(d, size, stream, &p);
-    uint64_t began = a && !pooled && stwt.conf.time ? now() : 0;
-    if (a && !pooled)
-        p = stw_malloc(a, size, (uint64_t)(uintptr_t)stream);
-    if (began)
-        clocked(0, began);
-    if (stwt.recorder && a && !pooled)
-        stw_recorder_malloc(stwt.recorder, p, size, recorded_device(index), (uint64_t)(uintptr_t)stream);
+    stwt_device *d = stwt_device_of(index);
+    stw_allocator *a = NULL;
+    if (d && !away(index) && (a = stwt_existing(d)) == NULL)
+        a = stwt_first_request(d);
+    bool capture = a && __builtin_expect(__atomic_load_n(&d->open, __ATOMIC_ACQUIRE) != NULL, 0);
+    if (a && !(capture && stwt_pool_malloc(d, size, stream, &p)))
+        p = serve(d, a, size, stream);
     if (__builtin_expect(!p, 0))
         refuse(d, a, size, index);
     else if (__builtin_expect(stwt.conf.canary, 0))
