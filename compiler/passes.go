@@ -87,6 +87,9 @@ func (c *Compiled) runVerify(context.Context) error {
 		panic(fmt.Sprintf("BUG: the layout is invalid: %v", v[0]))
 	}
 	c.makePlan()
+	if v := ir.VerifyKept(c.Problem, c.Layout, c.Plan); len(v) > 0 {
+		panic(fmt.Sprintf("BUG: the plan lends what rules keep: %v", v[0]))
+	}
 	placed, v, err := c.VerifyEvents(c.Plan)
 	if err != nil {
 		return err

@@ -74,5 +74,6 @@
 //	R6  a guarded buffer's place is nobody's for as many ticks after its death
 //	R7  aligned buffers are at multiples of their alignment
 //	R8  Peak is within the capacity of the constraints
+//	R9  the plan keeps what kept buffers and regions have from requests without an address (VerifyKept)
 //	F1… the plan file: rule Fn is Pn of runtime/plan_load.c
 package ir

@@ -90,24 +90,36 @@ func (j *judge) pin(x *Pin) {
 	}
 }
 
-// region judges each stream's part by itself where streams are apart, else all as one.
+// parts cuts the buffers of a region: by stream where streams are apart.
+func (x *Region) parts(p *Problem) (out [][]BufferID) {
+	if p.Sharing.On {
+		return [][]BufferID{x.Buffers}
+	}
+	for s := range p.Streams {
+		if own := pick(x.Buffers, func(id *BufferID) bool { return p.Buffers[*id].Stream == StreamID(s) }); len(own) > 0 {
+			out = append(out, own)
+		}
+	}
+	return out
+}
+
+// hull is from the lowest address of some buffers to the highest.
+func (j *judge) hull(ids []BufferID) (lo, hi Offset) {
+	lo, hi = j.from(ids[0]), j.to(ids[0])
+	for _, id := range ids {
+		lo, hi = min(lo, j.from(id)), max(hi, j.to(id))
+	}
+	return lo, hi
+}
+
 func (j *judge) region(x *Region) {
 	inside := make([]bool, len(j.p.Buffers))
 	for _, id := range x.Buffers {
 		inside[id] = true
 	}
 	var sum Bytes
-	for s := range j.p.Streams {
-		own := pick(x.Buffers, func(id *BufferID) bool {
-			return j.p.Sharing.On && s == 0 || !j.p.Sharing.On && j.p.Buffers[*id].Stream == StreamID(s)
-		})
-		if len(own) == 0 {
-			continue
-		}
-		lo, hi := j.from(own[0]), j.to(own[0])
-		for _, id := range own {
-			lo, hi = min(lo, j.from(id)), max(hi, j.to(id))
-		}
+	for _, own := range x.parts(j.p) {
+		lo, hi := j.hull(own)
 		sum += Bytes(hi - lo)
 		for i := range j.p.Buffers {
 			if id := BufferID(i); !inside[id] && j.from(id) < hi && lo < j.to(id) {
@@ -258,4 +270,45 @@ func (p *Problem) held(b *Buffer, n Tick) [][2]Tick {
 		}
 	}
 	return merged
+}
+
+// VerifyKept judges whether plan, which has layout l of p, tells the runtime what it must not lend: R9. At most 20
+// violations are returned.
+func VerifyKept(p *Problem, l *Layout, plan *Plan) []Violation {
+	if !p.Constraints.Binds() {
+		return nil
+	}
+	j := &judge{p: p, l: l, max: maxViolations}
+	var kept [][2]Offset // ascending, apart from each other
+	slots := pick(plan.Slots, func(s *Slot) bool { return s.Flags&SlotKept != 0 })
+	slices.SortFunc(slots, func(a, b Slot) int { return cmp.Compare(a.Lo, b.Lo) })
+	for _, s := range slots {
+		if n := len(kept); n > 0 && Offset(s.Lo) <= kept[n-1][1] {
+			kept[n-1][1] = max(kept[n-1][1], Offset(s.Lo+s.Hi))
+		} else {
+			kept = append(kept, [2]Offset{Offset(s.Lo), Offset(s.Lo + s.Hi)})
+		}
+	}
+	check := func(rule RuleID, id BufferID, lo, hi Offset) {
+		k, found := slices.BinarySearchFunc(kept, lo, func(r [2]Offset, lo Offset) int { return cmp.Compare(r[0], lo) })
+		if !found {
+			k--
+		}
+		if k < 0 || kept[k][1] < hi {
+			j.add("R9", rule, id, NoBuffer, "the plan does not keep [%d, %d) from what is not planned", lo, hi)
+		}
+	}
+	for _, x := range p.Constraints.Keeps {
+		for _, id := range x.Buffers {
+			check(x.Rule, id, j.from(id), j.to(id))
+		}
+	}
+	for i := range p.Constraints.Regions {
+		x := &p.Constraints.Regions[i]
+		for _, own := range x.parts(p) {
+			lo, hi := j.hull(own)
+			check(x.Rule, own[0], lo, hi)
+		}
+	}
+	return j.out
 }

@@ -333,3 +333,40 @@ func TestConstraintsCheck(t *testing.T) {
 		}
 	}
 }
+
+// A plan that would lend what is kept, or a part of it, is refused; pieces that touch keep as well as one.
+func TestVerifyKept(t *testing.T) {
+	p, l := planted()
+	p.Constraints = &ir.Constraints{Keeps: []ir.Keep{{Rule: 3, Buffers: []ir.BufferID{2}}}, Regions: []ir.Region{{Rule: 4, Buffers: []ir.BufferID{0, 1}}}}
+	kept := func(ranges ...[2]int64) *ir.Plan {
+		plan := &ir.Plan{Slots: []ir.Slot{{Lo: 0, Hi: 8192, Flags: ir.SlotPlanned}}}
+		for _, r := range ranges {
+			plan.Slots = append(plan.Slots, ir.Slot{Lo: r[0], Hi: r[1] - r[0], Flags: ir.SlotPlanned | ir.SlotKept})
+		}
+		return plan
+	}
+	for _, c := range []struct {
+		plan *ir.Plan
+		want []ir.RuleID
+	}{
+		{kept([2]int64{0, 2048}, [2]int64{2048, 2560}), nil},
+		{kept([2]int64{2048, 2560}, [2]int64{1024, 2048}, [2]int64{0, 1024}), nil},
+		{kept([2]int64{0, 8192}), nil},
+		{kept([2]int64{0, 2048}), []ir.RuleID{3}},
+		{kept([2]int64{2048, 2560}, [2]int64{0, 1024}), []ir.RuleID{4}},
+		{kept([2]int64{512, 2560}), []ir.RuleID{4}},
+		{kept([2]int64{0, 2304}), []ir.RuleID{3}},
+		{kept(), []ir.RuleID{3, 4}},
+	} {
+		var got []ir.RuleID
+		for _, v := range ir.VerifyKept(p, l, c.plan) {
+			if v.Rule != "R9" {
+				t.Errorf("%v", v)
+			}
+			got = append(got, v.Asked)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%v: rules %v, want %v", c.plan.Slots[1:], got, c.want)
+		}
+	}
+}

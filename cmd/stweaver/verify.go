@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -93,7 +94,7 @@ func judge(c *compiler.Compiled, plan *ir.Plan, out *verifyOutput) {
 		out.Violations = append(out.Violations, err.Error())
 		return
 	}
-	for _, v := range ir.Verify(c.Problem, &ir.Rules{Capacity: plan.Capacity}, layout) {
+	for _, v := range slices.Concat(ir.Verify(c.Problem, &ir.Rules{Capacity: plan.Capacity}, layout), ir.VerifyKept(c.Problem, layout, plan)) {
 		out.Violations = append(out.Violations, v.String())
 	}
 	placed, violations, err := c.VerifyEvents(plan)
