@@ -62,6 +62,7 @@ type Summary struct {
 // SharedSummary is what sharing between streams gives and costs.
 type SharedSummary struct {
 	Apart ir.Bytes `json:"apart_bound_bytes"` // what the whole profile needs where streams stay apart and deferred frees stay deferred
+	Held  ir.Bytes `json:"held_bytes"`        // what deferred frees, held for their own stream, add to the bound; 0 where it is not known
 	Waits
 	Program string       `json:"program_waits,omitempty"` // what is known of the program's own waits
 	Curve   []CurvePoint `json:"curve,omitempty"`         // where it was asked for
@@ -113,6 +114,9 @@ func (c *Compiled) Summary(planFile int, read, encoded float64) *Summary {
 	}
 	if c.options.Sharing.On {
 		s.Shared = &SharedSummary{Waits: waitsOf(c.Problem, c.Layout), Program: c.programWaits(), Curve: c.Curve, Apart: c.apartLive}
+		if live, _ := c.Problem.LivePeak(); len(c.Packs) == 1 && c.Packs[0].Kind == boundHeld {
+			s.Shared.Held = c.Packs[0].Bound - live
+		}
 	}
 	if s.Bound > 0 {
 		s.Gap = float64(s.PlanPeak)/float64(s.Bound) - 1

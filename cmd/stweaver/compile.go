@@ -205,6 +205,9 @@ func (a *app) printSummary(s *compiler.Summary) error {
 	}
 	if x := s.Shared; x != nil {
 		w.row("streams", fmt.Sprintf("%d, %s: apart the profile needs at least %s", s.Streams, s.Sharing, compiler.Size(x.Apart)))
+		if x.Held > 0 {
+			w.row("", fmt.Sprintf("frees that record_stream deferred hold %s of it: with a smaller AGE their stream waits instead", compiler.Size(x.Held)))
+		}
 		w.row("waits", x.Waits.String())
 		for _, p := range x.Curve {
 			w.row(fmt.Sprintf("  AGE %d", p.Age), fmt.Sprintf("plan peak %s; waits: %s", compiler.Size(p.Peak), p.Waits))
