@@ -74,6 +74,13 @@ func (t *Trace) Check() error {
 		}
 		last = m.Tick
 	}
+	last = 0
+	for i, at := range t.Releases {
+		if at < last || at > end {
+			return broken("T6", "release %d: tick %v after %v", i, at, last)
+		}
+		last = at
+	}
 	return nil
 }
 

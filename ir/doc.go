@@ -46,7 +46,7 @@
 //	T3  Alloc is Before or in [0, Events); Alloc < FreeRequested <= Free; finite frees are in [0, Events)
 //	T4  requests are ordered by Alloc, those of Before first
 //	T5  no two events share a tick
-//	T6  marks are ordered by Tick, in [0, Events], with a known kind
+//	T6  marks are ordered by Tick, in [0, Events], with a known kind; so are releases
 //	P1  0 <= L0 <= L1 == len(Entries)
 //	P2  buffer sizes are positive multiples of Align, at most MaxSize
 //	P3  0 <= Start < End <= L1

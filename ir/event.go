@@ -8,6 +8,7 @@ const (
 	EvAlloc EventKind = iota + 1
 	EvFree
 	EvMark
+	EvRelease // the program asked the allocator to give back all that it had cached
 )
 
 // NoEntry is the entry of an event whose request the plan does not know.

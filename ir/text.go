@@ -34,6 +34,9 @@ func (t *Trace) WriteText(w io.Writer) error {
 	for _, m := range t.Marks {
 		fmt.Fprintf(b, "mark tick=%v kind=%s value=%d name=%d\n", m.Tick, markKinds[m.Kind], m.Value, m.Name)
 	}
+	for _, at := range t.Releases {
+		fmt.Fprintf(b, "release tick=%v\n", at)
+	}
 	for _, n := range t.Notes {
 		fmt.Fprintf(b, "note %s %s %s\n", noteLevels[n.Level], n.Code, strconv.Quote(n.Text))
 	}

@@ -293,6 +293,8 @@ func (p *textParser) trace(verb string) {
 	case "mark":
 		t.Marks = append(t.Marks, Mark{Tick: f.tick("tick"), Kind: MarkKind(f.oneOf(f.str("kind"), markKinds)),
 			Value: f.int("value", -1<<63, max63), Name: NameID(f.int("name", 0, max32))})
+	case "release":
+		t.Releases = append(t.Releases, f.tick("tick"))
 	case "note":
 		t.Notes = append(t.Notes, Note{NoteLevel(f.oneOf(f.word(), noteLevels)), f.word(), f.word()})
 	default:

@@ -40,6 +40,9 @@ func drawTrace(t *rapid.T) *ir.Trace {
 		if rapid.IntRange(0, 5).Draw(t, "mark") == 0 {
 			tr.Marks = append(tr.Marks, ir.Mark{Tick: at, Kind: ir.MarkIteration, Value: -1, Name: 2})
 		}
+		if rapid.IntRange(0, 9).Draw(t, "release") == 0 {
+			tr.Releases = append(tr.Releases, at)
+		}
 		tr.Events++
 	}
 	tr.Notef(ir.Warn, "late", "began %d events late", 7)

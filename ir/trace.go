@@ -63,6 +63,7 @@ type Trace struct {
 	Requests []Request
 	Lags     []uint16 // by request, in what Asked returns; else nil. Not part of the text form
 	Marks    []Mark   // ordered by Tick, then as written
+	Releases []Tick   // before the events of which the program had what was cached given back (empty_cache); ascending
 	Names    []string // Names[0] == ""
 	Streams  []uint64 // raw handle of each stream, by first appearance
 

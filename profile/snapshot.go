@@ -61,6 +61,7 @@ type snapshot struct {
 	sites    map[uint32]ir.NameID
 	poolNums map[uint32]uint32 // by pair: 1, 2, … by first appearance
 	marker   *marker
+	bursts   bursts
 	held     held
 	ooms     int
 	stackOf  []uint32 // of each request that was seen to be made, where stacks are kept
@@ -172,6 +173,7 @@ func (s *snapshot) replay() error {
 		}
 	}
 	err := s.each(s.runs, func(i int, e *event) error {
+		s.bursts.event(e.act, e.size, s.lives.tick, s.held.net)
 		switch e.act {
 		case sAlloc, sFreeRequested, sFreeCompleted, sFree:
 		case sSegmentAlloc, sSegmentFree, sSegmentMap, sSegmentUnmap:
@@ -218,6 +220,7 @@ func (s *snapshot) replay() error {
 		return nil
 	})
 	settle()
+	s.bursts.event(sSnapshot, 0, s.lives.tick, s.held.net)
 	return err
 }
 
@@ -253,7 +256,7 @@ func (s *snapshot) finish() (*ir.Trace, error) {
 	if len(s.lives.during) == 0 {
 		return nil, fault("%d alloc events, all of no bytes", s.allocs).hint("the recording holds nothing to plan")
 	}
-	t.Marks = s.marker.finish(s.lives.tick)
+	t.Marks, t.Releases = s.marker.finish(s.lives.tick), s.bursts.releases(s.held.high)
 	t.Names = s.names.list
 	if err := s.endState(); err != nil {
 		return nil, err

@@ -226,3 +226,43 @@ func roundCap(n int) bool {
 	}
 	return n < 10
 }
+
+// bursts finds where the program had cached memory given back (empty_cache): the call is in no event, what it did
+// is. Segments are given back in a row either for that, or because the driver refused a new one, which then follows at
+// once; and it cannot have refused what, with all that was held, is no more than was held at another time.
+type bursts struct {
+	open  bool // the last events gave back segments
+	last  burst
+	found []burst
+}
+
+type burst struct {
+	at   ir.Tick
+	held int64 // before it, and with the segment that follows; in differences, as held has them
+	new  bool  // one follows
+}
+
+func (b *bursts) event(act uint32, size int64, at ir.Tick, held int64) {
+	if act == sSegmentFree || act == sSegmentUnmap {
+		if !b.open {
+			b.open, b.last = true, burst{at: at, held: held}
+		}
+		return
+	}
+	if b.open && act != sOOM {
+		if act == sSegmentAlloc || act == sSegmentMap {
+			b.last.held, b.last.new = b.last.held+size, true
+		}
+		b.found = append(b.found, b.last)
+	}
+	b.open = false
+}
+
+func (b *bursts) releases(most int64) (at []ir.Tick) {
+	for _, u := range b.found {
+		if !u.new || u.held <= most {
+			at = append(at, u.at)
+		}
+	}
+	return at
+}

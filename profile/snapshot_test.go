@@ -116,6 +116,31 @@ func TestReserved(t *testing.T) {
 	}
 }
 
+// Segments given back in a row: for the program, unless the driver had refused what follows.
+func TestReleases(t *testing.T) {
+	sa := func(addr uint64, size int64) ev { return ev{action: "segment_alloc", addr: addr, size: size} }
+	sf := func(addr uint64, size int64) ev { return ev{action: "segment_free", addr: addr, size: size} }
+	oom := ev{action: "oom", size: 1}
+	const M, Y, Z = 1 << 20, addrY, addrY + 1<<30
+	start := []ev{sa(addrX, 2*M), alloc(addrX, 2*M), sa(Y, 6*M), sa(Z, 4*M)} // 12 MiB held, 1 tick
+	for _, c := range []struct {
+		name   string
+		events []ev
+		want   string
+	}{
+		{"at the end", []ev{sf(Y, 6*M), sf(Z, 4*M)}, "[1]"},
+		{"before a request that fits", []ev{sf(Y, 6*M), alloc(Z, 100), sf(Y, 6*M), ask(Z, 100), done(Z, 100)}, "[1 2]"},
+		{"refused", []ev{sf(Y, 6*M), sa(Y, 8*M), alloc(Y, 8*M)}, "[]"},
+		{"refused twice", []ev{sf(Y, 6*M), oom}, "[]"},
+		{"a segment that there was room for", []ev{sf(Y, 6*M), sa(Y, 8*M), alloc(Y, 8*M), sa(addrX+1<<40, 20*M)}, "[1]"},
+	} {
+		tr := mustSnap(t, snap(nil, append(slices.Clone(start), c.events...)))
+		if got := fmt.Sprint(tr.Releases); got != c.want {
+			t.Errorf("%s: releases %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
 // TestInconsistent: more alive than the allocator held is no trace to plan from.
 func TestInconsistent(t *testing.T) {
 	const M = 1 << 20

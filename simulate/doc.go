@@ -15,8 +15,8 @@
 //
 // # What a model cannot show
 //
-// The order of requests is that of the recording. empty_cache, garbage_collection_threshold, max_split_size and
-// roundup_power2_divisions are not modelled: the first is no request, the others are off by default. Requests that were live
+// The order of requests is that of the recording; empty_cache is where the recording shows that it gave something back.
+// garbage_collection_threshold, max_split_size and roundup_power2_divisions are not modelled: they are off by default. Requests that were live
 // before the recording began are made first, in the order in which the trace lists them: where they really lay, and what was
 // cached beside them, is not known.
 package simulate

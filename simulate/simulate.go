@@ -23,6 +23,9 @@ type model interface {
 	free(b *block)
 }
 
+// releaser is a model that can be asked to give back what it has cached.
+type releaser interface{ release() }
+
 // kind is a line of the table of allocators.
 type kind struct {
 	name, about string
@@ -94,7 +97,7 @@ func (r *Result) Efficiency() float64 {
 	return float64(r.PeakAllocated) / float64(r.PeakReserved)
 }
 
-// Events are the requests of a recording in their order, with what was live before it first.
+// Events are the requests of a recording in their order, with what was live before it first, and its releases.
 // IDs are indices into t.Requests.
 func Events(t *ir.Trace) []ir.Event {
 	at := make([]int32, t.Events) // +(r+1) alloc, -(r+1) free, 0 neither
@@ -113,13 +116,21 @@ func Events(t *ir.Trace) []ir.Event {
 			at[f] = -int32(i + 1)
 		}
 	}
-	for _, v := range at {
+	releases := t.Releases
+	release := func(until ir.Tick) {
+		for ; len(releases) > 0 && releases[0] <= until; releases = releases[1:] {
+			events = append(events, ir.Event{Kind: ir.EvRelease, Entry: ir.NoEntry})
+		}
+	}
+	for k, v := range at {
+		release(ir.Tick(k))
 		if v > 0 {
 			alloc(int(v - 1))
 		} else if v < 0 {
 			events = append(events, ir.Event{Kind: ir.EvFree, ID: uint32(-v - 1), Stream: t.Requests[-v-1].Stream, Entry: ir.NoEntry})
 		}
 	}
+	release(ir.Tick(t.Events))
 	return events
 }
 
@@ -187,6 +198,10 @@ func run(name string, events []ir.Event, o Options, watch func(id uint32, b *blo
 			allocated -= b.asked
 			occupied -= b.size
 			m.free(b)
+		case ir.EvRelease:
+			if m, ok := m.(releaser); ok {
+				m.release()
+			}
 		}
 	}
 	d.report(&res)
