@@ -88,17 +88,19 @@ def _set_up(mode, plan, conf):
         raise InstallError("stweaver: " + err.value.decode(errors="replace"))
 
 
+_HOOKS = {
+    "set_reset_fn": "reset", "set_memory_fraction_fn": "memory_fraction", "set_base_alloc_fn": "base_alloc",
+    "set_record_stream_fn": "record_stream", "set_begin_allocate_to_pool": "begin_pool", "set_end_allocate_to_pool_fn": "end_pool",
+    "set_release_pool": "release_pool",
+}
+
+
 def _install_cuda():
     import torch
     allocator = torch.cuda.memory.CUDAPluggableAllocator(str(_library.path()), "stw_torch_malloc", "stw_torch_free")
-    hooks = allocator.allocator()
-    hooks.set_reset_fn(_library.address("reset"))
-    hooks.set_memory_fraction_fn(_library.address("memory_fraction"))
-    hooks.set_base_alloc_fn(_library.address("base_alloc"))
-    hooks.set_record_stream_fn(_library.address("record_stream"))
-    hooks.set_begin_allocate_to_pool(_library.address("begin_pool"))
-    hooks.set_end_allocate_to_pool_fn(_library.address("end_pool"))
-    hooks.set_release_pool(_library.address("release_pool"))
+    for setter, function in _HOOKS.items():
+        if hasattr(allocator.allocator(), setter):  # names have changed between versions
+            getattr(allocator.allocator(), setter)(_library.address(function))
     try:
         torch.cuda.memory.change_current_allocator(allocator)
     except RuntimeError as e:

@@ -1,4 +1,4 @@
-/* process.h: the plug-in's state of one process, shared by devices.c and plug.c. */
+/* process.h: the state of one process: devices.c makes it, plug.c and pools.c work on it. */
 #ifndef STW_TORCH_PROCESS_H
 #define STW_TORCH_PROCESS_H
 
