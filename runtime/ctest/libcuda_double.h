@@ -35,6 +35,7 @@ typedef struct {
     double_live (*live)(void);
     /* How often a rule was broken since reset; why: the first one, in words. */
     unsigned long (*misuse)(const char **why);
+    void (*forgive)(void); /* misuse and wrong looks so far are forgotten */
     void *(*context)(int device); /* a context of the caller's own, not current */
     void (*destroy_context)(void *);
     uint64_t (*stream)(void); /* in the current context, or, without one, in the first device's primary one */

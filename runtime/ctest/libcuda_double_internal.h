@@ -37,6 +37,7 @@ cu_result double_need_context(const char *call);
 cu_result double_need_no_capture(const char *call, bool always);
 
 void double_work_reset(void);
+void double_work_forgive(void);
 void double_run_all(void);
 uint64_t double_stream(void);
 void double_launch(uint64_t stream, void *p, size_t n, uint8_t value, bool look);
