@@ -180,11 +180,6 @@ func (y *yard) newLists() *apartLists {
 	return l
 }
 
-// plain reports whether nothing is left to ask of u but its life and size.
-func (u *unit) plain() bool {
-	return len(u.parts) == 1 && u.lo == 0 && u.hi == high && u.mod == int64(ir.Align) && u.rem == 0 && len(u.parts[0].own) == 0
-}
-
 // next is the lowest place for u at addr or above by alignment and pieces alone, or -1 if it ends above hi or there
 // is none.
 func (u *unit) next(addr, hi int64, pieces []int64) int64 {

@@ -52,6 +52,13 @@ func contradictory(r *testkit.Rand) *ir.Problem {
 			b.HeadStart, b.HeadEnd = 0, 1
 		}
 	}
+	if r.Below(3) == 0 {
+		p.Streams = append(p.Streams, 7)
+		p.Sharing.On = r.Below(2) == 0
+		for i := range p.Buffers {
+			p.Buffers[i].Stream = ir.StreamID(r.Below(2))
+		}
+	}
 	p.Constraints = &ir.Constraints{}
 	for rule := range 2 + r.Below(3) {
 		l := testkit.FirstFit(r, p, true)
@@ -110,5 +117,32 @@ func TestConflictTiny(t *testing.T) {
 	t.Logf("%d contradictions, by number of rules: %v; %d missed", bad, sizes, missed)
 	if bad < 60 || len(sizes) < 3 {
 		t.Error("the test shows little")
+	}
+}
+
+// What is read off a layout contradicts nothing.
+func TestNoConflict(t *testing.T) {
+	asked := 0
+	for seed := range uint64(50) {
+		r := testkit.Rand(seed)
+		p := &ir.Problem{Streams: []uint64{0, 7}[:1+r.Below(2)]}
+		if seed%2 == 0 {
+			p.Buffers, p.L0, p.L1 = testkit.Loop(seed, 8+r.Below(60), 24, 5)
+		} else {
+			p.Buffers, p.L1, _ = testkit.Rectangle(seed, 1+r.Below(60), 60, 40)
+			p.L0 = p.L1
+		}
+		for i := range p.Buffers {
+			p.Buffers[i].Stream = ir.StreamID(r.Below(len(p.Streams)))
+		}
+		l := testkit.FirstFit(&r, p, true)
+		p.Constraints = testkit.Derive(&r, p, l, 16)
+		asked += len(p.Constraints.RuleIDs())
+		if c := FindConflict(p, ConflictOptions{}); c != nil {
+			t.Fatalf("seed %d: rules %v: %s", seed, c.Rules, c.Why)
+		}
+	}
+	if asked < 100 {
+		t.Errorf("only %d rules", asked)
 	}
 }

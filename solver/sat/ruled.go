@@ -109,7 +109,7 @@ const (
 	ruledRounds    = 20_000
 	ruledCuts      = 50     // contradictions of one choice
 	ruledRelaxMost = 64_000 // steps for one choice; beyond, the alignments turn in circles
-	ruledWork      = 100_000_000
+	ruledWork      = 30_000_000 // edges that one question may look at
 )
 
 // Refute asks whether the rules can be obeyed together. Infeasible: core are rules that cannot, ascending, and
