@@ -107,8 +107,8 @@ type step struct{ edge, before int32 }
 
 const (
 	ruledRounds    = 20_000
-	ruledCuts      = 50     // contradictions of one choice
-	ruledRelaxMost = 64_000 // steps for one choice; beyond, the alignments turn in circles
+	ruledCuts      = 50         // contradictions of one choice
+	ruledRelaxMost = 64_000     // steps for one choice; beyond, the alignments turn in circles
 	ruledWork      = 30_000_000 // edges that one question may look at
 )
 
@@ -207,6 +207,7 @@ func (m *ruledModel) lies(a, b int32) z.Lit {
 
 // ask decides some of the rules.
 func (m *ruledModel) ask(rules []int) (Verdict, []int) {
+	m.work = 0
 	assume := make([]z.Lit, len(rules))
 	on := make([]bool, m.r.Rules)
 	for k, r := range rules {
