@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -157,82 +156,6 @@ func (c *Compiled) packUnder(search context.Context, share *share, o heuristics.
 // boundUnderRules is the kind of a bound that counts what rules add to lives.
 const boundUnderRules = "live peak under the rules"
 
-// Obeyed says what rules asked for and what it costs.
-type Obeyed struct {
-	Before ir.Bytes   `json:"plan_peak_without_bytes"` // plan peak of the same compile without constraints
-	After  ir.Bytes   `json:"plan_peak_bytes"`
-	Rules  []RuleCost `json:"rules"` // in the order of the file; empty where there are too many to try each, and without those that the fast effort cannot tell
-}
-
-// RuleCost is what one rule costs.
-type RuleCost struct {
-	Rule ir.RuleID `json:"rule"`
-	Text string    `json:"text"` // where it is written, and how
-	// Cost is how much lower a plan without this rule, and with all others, is; both by the fast effort. Negative
-	// where the packers did better with it.
-	Cost ir.Bytes `json:"cost_bytes"`
-}
-
-// String is one line for people.
-func (r RuleCost) String() string {
-	switch {
-	case r.Cost > 0:
-		return fmt.Sprintf("costs %s: %s", Size(r.Cost), r.Text)
-	case r.Cost < 0:
-		return fmt.Sprintf("costs nothing (without it the fast effort ends %s higher): %s", Size(-r.Cost), r.Text)
-	}
-	return "costs nothing: " + r.Text
-}
-
-// Limits of trying each rule: so many of them, and buffers times rules.
-const (
-	weighRules = 16
-	weighWork  = 400_000
-)
-
-// obeyed makes sure that the layout obeys, and weighs the rules.
-func (c *Compiled) obeyed(ctx context.Context) error {
-	c.Obeyed = nil
-	if !c.ruled() {
-		return nil
-	}
-	for _, v := range ir.Verify(c.Problem, nil, c.Layout) {
-		if v.Asked != ir.NoRule && v.Rule != "R8" { // a region over several streams may be too large in all
-			return c.contradiction()
-		}
-	}
-	if c.weighing {
-		return nil
-	}
-	q := c.Problem.Constraints
-	c.Obeyed = &Obeyed{After: c.Arena()}
-	c.Obeyed.Before, _ = c.peakUnder(ctx, func(ir.RuleID) bool { return false }, c.options.Effort)
-	rules := q.RuleIDs()
-	if len(rules) > weighRules || len(rules)*len(c.Problem.Buffers) > weighWork {
-		return ctx.Err()
-	}
-	all, ok := c.peakUnder(ctx, func(ir.RuleID) bool { return true }, Fast)
-	for _, r := range rules {
-		if without, found := c.peakUnder(ctx, func(id ir.RuleID) bool { return id != r }, Fast); ok && found && (q.Capacity == 0 || r != q.CapacityRule) {
-			c.Obeyed.Rules = append(c.Obeyed.Rules, RuleCost{r, c.origin(r), all - without})
-		}
-	}
-	return ctx.Err()
-}
-
-// peakUnder packs again under the constraints of some rules, without a capacity, and returns the peak; false where no
-// layout is found.
-func (c *Compiled) peakUnder(ctx context.Context, keep func(ir.RuleID) bool, effort Effort) (ir.Bytes, bool) {
-	p := *c.Problem
-	p.Constraints = p.Constraints.Only(keep)
-	p.Constraints.Capacity = 0
-	other := *c
-	other.Problem, other.weighing = &p, true
-	other.options.Effort, other.options.Rules.Capacity, other.options.Progress = effort, 0, nil
-	err := other.runPack(ctx)
-	return other.Arena(), err == nil
-}
-
 // origin says where a rule is written, and how.
 func (c *Compiled) origin(r ir.RuleID) string {
 	switch {
@@ -285,41 +208,29 @@ func (c *Compiled) name(id ir.BufferID) string {
 	return text + ")"
 }
 
-// keptSlots are the slots that tell the runtime what not to lend: what kept buffers have to themselves, and regions.
+// keptSlots are the slots that tell the runtime what not to lend: what kept buffers have to themselves, and regions. None
+// is there twice.
 func (c *Compiled) keptSlots() []ir.Slot {
-	q := c.Problem.Constraints
 	if !c.ruled() {
 		return nil
 	}
 	seen := make(map[ir.Slot]bool)
 	var out []ir.Slot
-	add := func(lo, hi ir.Offset, s ir.StreamID) {
-		slot := ir.Slot{Lo: int64(lo), Hi: int64(hi - lo), Stream: s, Flags: ir.SlotPlanned | ir.SlotKept}
+	add := func(lo, hi ir.Offset, share int) {
+		slot := ir.Slot{Lo: int64(lo), Hi: int64(hi - lo), Stream: c.shares[share].streams[0], Flags: ir.SlotPlanned | ir.SlotKept}
 		if !seen[slot] {
 			seen[slot] = true
 			out = append(out, slot)
 		}
 	}
-	end := func(id ir.BufferID) ir.Offset {
-		return c.Layout.Offsets[id] + ir.Offset(c.Problem.Buffers[id].Size)
-	}
-	for _, k := range q.Keeps {
+	for _, k := range c.Problem.Constraints.Keeps {
 		for _, id := range k.Buffers {
-			add(c.Layout.Offsets[id], end(id), c.Problem.Buffers[id].Stream)
+			at := c.Layout.Offsets[id]
+			add(at, at+ir.Offset(c.Problem.Buffers[id].Size), c.shareOf(id))
 		}
 	}
-	for _, r := range q.Regions {
-		for s := range c.shares {
-			lo, hi := ir.Offset(math.MaxInt64), ir.Offset(0)
-			for _, id := range r.Buffers {
-				if slices.Contains(c.shares[s].streams, c.Problem.Buffers[id].Stream) {
-					lo, hi = min(lo, c.Layout.Offsets[id]), max(hi, end(id))
-				}
-			}
-			if lo < hi {
-				add(lo, hi, c.shares[s].streams[0])
-			}
-		}
+	for _, r := range c.regionParts() {
+		add(r.Begin, r.End, r.share)
 	}
 	return out
 }

@@ -162,6 +162,11 @@ func (c *Compiled) runEmit(context.Context) error {
 		c.Plan.Info = append(c.Plan.Info, ir.Fact{Key: "rules-digest", Value: fmt.Sprintf("%x", rules.Digest())})
 		c.Plan.Info = append(c.Plan.Info, lang.Facts(rules)...)
 	}
+	if c.ruled() {
+		for _, r := range c.regionParts() {
+			c.Plan.Info = append(c.Plan.Info, ir.Fact{Key: "region", Value: fmt.Sprintf("[%d, %d): %s", r.Begin, r.End, r.Text)})
+		}
+	}
 	if c.Interrupted {
 		c.Plan.Info = append(c.Plan.Info, ir.Fact{Key: "interrupted", Value: "true"})
 		c.Notes = append(c.Notes, "the search was interrupted: the plan holds the best layout found until then")

@@ -120,6 +120,12 @@ func report(c *compiler.Compiled) string {
 	}
 	if o := s.Obeyed; o != nil {
 		fmt.Fprintf(&b, "rules: plan %d, without %d\n", o.After, o.Before)
+		if o.Kept > 0 {
+			fmt.Fprintf(&b, "kept %d\n", o.Kept)
+		}
+		for _, r := range o.Regions {
+			fmt.Fprintf(&b, "region %v\n", r)
+		}
 		for _, r := range o.Rules {
 			fmt.Fprintf(&b, "rule %d costs %d\n", r.Rule, r.Cost)
 		}

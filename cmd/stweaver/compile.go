@@ -237,6 +237,12 @@ func (a *app) printSummary(s *compiler.Summary) error {
 	rulesRow(w, s.Rules)
 	if o := s.Obeyed; o != nil {
 		w.row("", fmt.Sprintf("plan peak %s, without them %s", compiler.Size(o.After), compiler.Size(o.Before)))
+		if o.Kept > 0 {
+			w.row("", fmt.Sprintf("%s are kept from what is not planned", compiler.Size(o.Kept)))
+		}
+		for _, r := range o.Regions {
+			w.row("", r.String())
+		}
 		for _, r := range o.Rules {
 			if r.Cost > 0 {
 				w.row("", r.String())
