@@ -426,5 +426,5 @@ func TestParityLost(t *testing.T) {
 	if sum["restarts"] < plantest.Seeds(*seeds/20) {
 		t.Errorf("the matcher was lost %d times only", sum["restarts"])
 	}
-	sum.need(t, "zero size", "failed", "bad free", "event records", "event waits", "young waits", "old waits", "event failures", "deferred")
+	sum.need(t, "zero size", "failed", "bad free", "trims", "event records", "event waits", "young waits", "old waits", "event failures", "deferred")
 }
