@@ -2,7 +2,7 @@
 # usage: run.sh [PYTHON]      in a checkout that has been built (make build so), on a machine with a GPU and PyTorch
 #
 # What only a GPU can show, in at most five minutes: the backend on the real driver (contents by copies, one piece of
-# memory at two addresses); the same losses, bit for bit, natively and by a plan, over 20 steps of a small GPT with recomputation;
+# memory at two addresses); the same losses, bit for bit, natively, by a plan, by the heap and by a heap that stitches, over 20 steps of a small GPT with recomputation;
 # what both reserve; ns a call; and that 50 fresh processes leave nothing behind. GPUTEST_PROCESSES is
 # another number of them. GPUTEST_PHANTOM=1 says that the device is a phantom: its losses mean nothing and are not compared.
 set -euo pipefail
@@ -28,6 +28,7 @@ job --out "$out/record.json" --mode record --profile "$out/gpt.stwp" --steps 6
 bin/stweaver compile "$out/gpt.stwp" -o "$out/gpt.plan" --json >"$out/compile.json"
 bin/stweaver verify "$out/gpt.plan" "$out/gpt.stwp" >/dev/null
 job --out "$out/heap.json" --mode heap
+STWEAVER_CONF=stitch:8GiB job --out "$out/stitched.json" --mode heap
 job --out "$out/plan.json" --mode plan --plan "$out/gpt.plan"
 
 before=$(job --probe)
