@@ -50,7 +50,11 @@ func TestCompileUnderConstraints(t *testing.T) {
 			tr = p.trace()
 		}
 		r := testkit.Rand(rapid.Uint64().Draw(t, "seed"))
-		c, err := under(t, tr, Options{Effort: Fast, OnePass: rapid.Bool().Draw(t, "one pass")}, func(p *ir.Problem, l *ir.Layout) *ir.Constraints {
+		o := Options{Effort: Fast, OnePass: rapid.Bool().Draw(t, "one pass")}
+		if rapid.IntRange(0, 2).Draw(t, "sharing") == 0 {
+			o.Sharing = ir.Sharing{On: true, Age: ir.Tick(rapid.IntRange(0, 6).Draw(t, "age"))}
+		}
+		c, err := under(t, tr, o, func(p *ir.Problem, l *ir.Layout) *ir.Constraints {
 			return testkit.Derive(&r, p, l, 8)
 		})
 		tried++
