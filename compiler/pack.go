@@ -195,14 +195,20 @@ func (c *Compiled) packShare(search context.Context, share *share) (StreamPack, 
 	if c.ruled() {
 		return c.packUnder(search, share, o)
 	}
-	r := heuristics.Pack(share.buffers, c.Problem.L1, o)
+	buffers := share.buffers
+	if o.Shared != nil {
+		if own := o.Shared.Alone(buffers, c.Problem.L1); own != nil {
+			buffers, o.Shared = own, nil
+		}
+	}
+	r := heuristics.Pack(buffers, c.Problem.L1, o)
 	sp := StreamPack{Stream: share.streams[0], Buffers: len(share.buffers), Bound: r.Bound, Kind: solver.LivePeak, Packer: r.Packer, Tries: r.Tries, Repeats: repeatsOf(&r)}
 	share.layout = r.Layout
-	if o.Shared != nil && r.Bound > heuristics.LivePeak(share.buffers, c.Problem.L1) {
+	if o.Shared == nil && c.options.Sharing.On && r.Bound > heuristics.LivePeak(share.buffers, c.Problem.L1) {
 		sp.Kind = boundHeld
 	}
 	if r.Layout.Peak > r.Bound && o.Shared == nil {
-		share.layout = c.search(search, share.buffers, r.Layout, &sp)
+		share.layout = c.search(search, buffers, r.Layout, &sp)
 	}
 	sp.Peak = share.layout.Peak
 	c.Interrupted = c.Interrupted || sp.Peak > sp.Bound && search.Err() != nil

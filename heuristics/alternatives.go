@@ -21,7 +21,7 @@ func Alternatives(buffers []ir.Buffer, horizon ir.Tick, peak ir.Bytes, known ir.
 	var r *race
 	var tries []try
 	if o.Shared != nil {
-		if own := o.Shared.alone(buffers, horizon); own != nil {
+		if own := o.Shared.Alone(buffers, horizon); own != nil {
 			o.Shared = nil
 			return Alternatives(own, horizon, peak, known, most, o)
 		}

@@ -81,9 +81,9 @@ func newShared(buffers []ir.Buffer, horizon ir.Tick, terms Shared) *instance {
 	return in
 }
 
-// alone returns buffers that live as long as they are in the way of others, where all are of one stream:
+// Alone returns buffers that live as long as they are in the way of others, where all are of one stream:
 // then nothing else matters. Else nil.
-func (o *Shared) alone(buffers []ir.Buffer, horizon ir.Tick) []ir.Buffer {
+func (o *Shared) Alone(buffers []ir.Buffer, horizon ir.Tick) []ir.Buffer {
 	out := append([]ir.Buffer{}, buffers...)
 	for i := range buffers {
 		b := &buffers[i]
@@ -199,7 +199,7 @@ func (r *race) sharedTries(effort int) (tries []try) {
 
 // packShared is Pack where streams share.
 func packShared(buffers []ir.Buffer, horizon ir.Tick, o Options) Result {
-	if own := o.Shared.alone(buffers, horizon); own != nil {
+	if own := o.Shared.Alone(buffers, horizon); own != nil {
 		o.Shared = nil
 		return Pack(own, horizon, o)
 	}

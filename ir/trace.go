@@ -148,7 +148,7 @@ func (t *Trace) Asked() *Trace {
 	}
 	for i := range out.Requests {
 		if r := &out.Requests[i]; r.Free != r.FreeRequested {
-			out.Lags[i] = uint16(min(max(made(r.Free)-made(r.FreeRequested), 1), MaxLag))
+			out.Lags[i] = uint16(min(made(r.Free)-made(r.FreeRequested), MaxLag))
 			r.Free = r.FreeRequested
 		}
 	}
