@@ -16,6 +16,9 @@
  * neighbouring planned boundaries; it is checked before every planned address. A plan that is
  * wrong for the process costs memory, never data.
  *
+ * Where streams use each other's memory, because the plan says that they share or because of stw_record_stream, a
+ * stream is made to wait for the others first (stw_order.c): that holds by address, too, whatever happened before.
+ *
  * One stw_allocator serves one device. All functions are thread-safe unless they say otherwise.
  * Nothing here allocates, prints or reads the environment on the hot path; nothing ever exits or
  * aborts. Sizes are bytes. Addresses are multiples of 512.
