@@ -34,6 +34,15 @@ class Launcher(unittest.TestCase):
         self.assertEqual(out, "[] cpu script.py __main__\n")
         self.assertEqual(python("-m", "stweaver.run", "--off", "-m", "json.tool", "--help").stdout[:6], "usage:")
 
+    def test_torchrun(self):
+        """As README says it: a file for each rank."""
+        with tempfile.TemporaryDirectory() as folder:
+            f = pathlib.Path(folder)
+            (f / "script.py").write_text("import os, torch, stweaver; torch.ones(10); assert stweaver.installed(), os.environ['RANK']")
+            python("-m", "torch.distributed.run", "--nproc-per-node", 2, "-m", "stweaver.run", "--record", f / "{rank}.stwp", "--cpu",
+                   f / "script.py")
+            self.assertEqual(sorted(p.name for p in f.iterdir()), ["0.stwp", "1.stwp", "script.py"])
+
     def test_asked_for_and_not_to_be_had(self):
         done = script("print('ran')", "-m", "stweaver.run", "--cpu", "--plan", "/nowhere/{rank}.plan", env=environment(RANK=3), code=3)
         self.assertEqual(done.stdout, "")
