@@ -90,7 +90,7 @@ determinism: build ## two processes, different GOMAXPROCS: the same plan bytes
 	@GOMAXPROCS=4 $(BIN) compile --effort fast --rules lang/examples/dense.rules $(DEMO_PROFILE) -o $(BUILD)/many.plan >/dev/null 2>&1
 	@cmp $(BUILD)/one.plan $(BUILD)/many.plan; echo "determinism: ok"
 
-survey: build ## one row for every profile under DATA; TABLE: plans, efforts, periodic, packers, unseen
+survey: build ## one row for every profile under DATA; TABLE: plans, efforts, periodic, packers, unseen, streams
 	$(GO) run ./internal/survey -data $(DATA) -table $(TABLE) -only "$(ONLY)"
 
 clean: ## remove what was built

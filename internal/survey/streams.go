@@ -25,14 +25,14 @@ var sharing = []struct {
 }
 
 // streams prints what plans need with streams apart and with streams that share, by AGE: ours / the prototype's, CPU
-// seconds of the whole command, and the waits of a step with the median of their ages. OnePass plans the recording as it is, which is
+// seconds of the whole command, and the waits of a step: for other streams + for marked ones, median age of the former. OnePass plans the recording as it is, which is
 // the prototype's problem; else the loop and the prologue are planned, and what varies is left out.
 func (s *survey) streams(only string, onePass bool) error {
 	fmt.Print("| profile | torch reserved | apart |")
 	for _, age := range compiler.CurveAges {
 		fmt.Printf(" AGE %d |", age)
 	}
-	fmt.Print(" CPU s | waits a step, median age |\n|---|---|---|", strings.Repeat("---|", len(compiler.CurveAges)+2), "\n")
+	fmt.Print(" CPU s | waits a step |\n|---|---|---|", strings.Repeat("---|", len(compiler.CurveAges)+2), "\n")
 	above := 0
 	for _, row := range sharing {
 		if !strings.Contains(row.profile, only) {
@@ -72,7 +72,7 @@ func (s *survey) streams(only string, onePass bool) error {
 				reserved = fmt.Sprintf("%.2f", float64(*c.Reserved)/(1<<30))
 			}
 			if x := c.Shared; x != nil {
-				waits = append(waits, fmt.Sprintf("%.0f, %d", x.Step, x.Median))
+				waits = append(waits, fmt.Sprintf("%.0f + %.0f, %d", x.Step, x.Marked, x.Median))
 			}
 		}
 		fmt.Printf("| %s | %s | %s | %s | %s |\n", row.profile, reserved, strings.Join(cells, " | "), strings.Join(cpu, " "), strings.Join(waits, "; "))
