@@ -166,6 +166,9 @@ func (a *app) simulated(cmd *cobra.Command, in string, f *simulateFlags, o *simu
 		if err != nil {
 			return nil, nil, err
 		}
+		if plan.SharedAge > 0 {
+			return nil, nil, usagef("--plan %s: its streams share memory, and its requests end where their frees were asked for, which no other allocator does; give a plan compiled with --streams apart", f.plan)
+		}
 		c, mismatch, err := a.against(cmd, plan, f.plan, in)
 		if err != nil {
 			return nil, nil, err
