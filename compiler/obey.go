@@ -126,7 +126,7 @@ func (c *Compiled) packUnder(search context.Context, share *share, o heuristics.
 	}
 	c.sink(c.shareOf(share.ids[0]))
 	base := c.base(c.shareOf(share.ids[0]))
-	p := &ir.Problem{Buffers: share.buffers, Streams: c.Problem.Streams, L0: c.Problem.L0, L1: c.Problem.L1, Sharing: c.options.Sharing, Constraints: own}
+	p := c.ofShare(share, own)
 	sp := StreamPack{Stream: s, Buffers: len(share.buffers), Kind: boundUnderRules}
 	o.Lower = func(buffers []ir.Buffer, best ir.Layout, bound ir.Bytes) (ir.Layout, ir.Bytes) {
 		part := StreamPack{Bound: bound}
@@ -151,6 +151,34 @@ func (c *Compiled) packUnder(search context.Context, share *share, o heuristics.
 	sp.Bound, sp.Packer, sp.Tries, sp.Peak = r.Load, r.Packer, r.Tries, share.layout.Peak
 	c.Interrupted = c.Interrupted || sp.Peak > sp.Bound && search.Err() != nil
 	return sp, nil
+}
+
+// ofShare is a share as a problem of its own.
+func (c *Compiled) ofShare(s *share, own *ir.Constraints) *ir.Problem {
+	return &ir.Problem{Buffers: s.buffers, Streams: c.Problem.Streams, L0: c.Problem.L0, L1: c.Problem.L1, Sharing: c.options.Sharing, Constraints: own}
+}
+
+// alternatives are other layouts of a share, as low as its own.
+func (c *Compiled) alternatives(s *share, peak ir.Bytes, o heuristics.Options) []heuristics.Alternative {
+	most := c.options.Effort.layouts()
+	if !c.ruled() {
+		return heuristics.Alternatives(s.buffers, c.Problem.L1, peak, s.layout, most, o)
+	}
+	own, _ := c.Problem.Constraints.Within(s.ids, len(c.Problem.Buffers))
+	base := ir.Offset(c.base(c.shareOf(s.ids[0])))
+	move := func(l ir.Layout, by ir.Offset) ir.Layout {
+		l.Offsets = slices.Clone(l.Offsets)
+		for k := range l.Offsets {
+			l.Offsets[k] += by
+		}
+		l.Peak += ir.Bytes(by)
+		return l
+	}
+	out := heuristics.AlternativesUnder(c.ofShare(s, own), base, ir.Bytes(base)+peak, move(s.layout, base), most, o)
+	for k := range out {
+		out[k].Layout = move(out[k].Layout, -base)
+	}
+	return out
 }
 
 // boundUnderRules is the kind of a bound that counts what rules add to lives.

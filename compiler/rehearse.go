@@ -153,9 +153,6 @@ const choiceWorth = 2_000
 // which plan and heap reserve least.
 func (c *Compiled) chooseLayout(ctx context.Context, w *Workload, r *Rehearsal) error {
 	r.Layouts, r.Worst = 1, r.Plan
-	if c.ruled() {
-		return nil
-	}
 	search, done := c.searching(ctx)
 	defer done()
 	o := heuristics.Options{Stop: func() bool { return search.Err() != nil }, Seed: c.options.Rules.Seed}
@@ -168,9 +165,14 @@ func (c *Compiled) chooseLayout(ctx context.Context, w *Workload, r *Rehearsal) 
 		}
 		o.Shared = c.terms(s.buffers)
 		best := s.layout
-		for _, a := range heuristics.Alternatives(s.buffers, c.Problem.L1, sp.Peak, s.layout, c.options.Effort.layouts(), o) {
+		for _, a := range c.alternatives(s, sp.Peak, o) {
 			s.layout = a.Layout
 			c.stack()
+			if c.ruled() && len(ir.Verify(c.Problem, nil, c.Layout)) > 0 { // what lies above has moved, or a region's parts are too large together
+				s.layout = best
+				c.stack()
+				continue
+			}
 			c.makePlan()
 			r.Layouts++
 			reserved, _ := c.rehearse(w, c.Plan)

@@ -1,6 +1,7 @@
 package heuristics
 
 import (
+	"math"
 	"slices"
 
 	"stweaver/ir"
@@ -46,4 +47,46 @@ func Alternatives(buffers []ir.Buffer, horizon ir.Tick, peak ir.Bytes, known ir.
 		out = append(out, Alternative{t.name, ir.Layout{Offsets: slices.Clone(w.offsets), Peak: ir.Bytes(w.peak)}})
 	}
 	return out
+}
+
+// AlternativesUnder is Alternatives under rules: offsets and peaks are as PackUnder's. The number of a packer is the same in
+// the regions as outside.
+func AlternativesUnder(p *ir.Problem, base ir.Offset, peak ir.Bytes, known ir.Layout, most int, o Options) []Alternative {
+	var out []Alternative
+	for o.only = 1; o.only <= 4*most && len(out) < most && (o.Stop == nil || !o.Stop()); o.only++ {
+		r, ok := PackUnder(p, base, o)
+		if ok && r.Layout.Peak <= peak && !slices.Equal(r.Layout.Offsets, known.Offsets) &&
+			!slices.ContainsFunc(out, func(a Alternative) bool { return slices.Equal(a.Layout.Offsets, r.Layout.Offsets) }) {
+			out = append(out, Alternative{r.Packer, r.Layout})
+		}
+	}
+	return out
+}
+
+// packOnly is Pack by one try alone, number o.only less 1; no offsets: there is none, or it gave up.
+func packOnly(buffers []ir.Buffer, horizon ir.Tick, o Options) Result {
+	if o.Shared == nil {
+		r := newRace(newInstance(buffers, horizon), o)
+		return r.only(r.table(true), o)
+	}
+	if own := o.Shared.alone(buffers, horizon); own != nil {
+		o.Shared = nil
+		return packOnly(own, horizon, o)
+	}
+	r := newRace(newShared(buffers, horizon, *o.Shared), o)
+	return r.only(r.sharedTries(EffortFast), o)
+}
+
+// only makes one try.
+func (r *race) only(tries []try, o Options) Result {
+	res := Result{Bound: r.in.bound}
+	if o.only > len(tries) {
+		return res
+	}
+	w := newBench(r.in)
+	w.leash = leash{ceil: func() int64 { return math.MaxInt64 }, steps: max(stepsAtLeast, stepsPerBuffer*int64(len(r.in.buffers)))}
+	if t := tries[o.only-1]; t.run(w) {
+		res.Packer, res.Layout = t.name, ir.Layout{Offsets: w.offsets, Peak: ir.Bytes(w.peak)}
+	}
+	return res
 }

@@ -41,6 +41,8 @@ type Options struct {
 	// Workers is the number of goroutines; 0: one for each processor. It does not change
 	// the result.
 	Workers int
+
+	only int // 1 + the number of the only try that is made; 0: all are (AlternativesUnder)
 }
 
 // Result of Pack.

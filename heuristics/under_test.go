@@ -164,3 +164,25 @@ func TestPackUnderDeterministic(t *testing.T) {
 		}
 	}
 }
+
+// Other layouts under rules are others, obey, and are as low.
+func TestAlternativesUnder(t *testing.T) {
+	found := 0
+	rapid.Check(t, func(t *rapid.T) {
+		p, _ := drawRuled(t, 40, 6)
+		o := Options{Workers: 1}
+		r, ok := PackUnder(p, 0, o)
+		if !ok {
+			return
+		}
+		for _, a := range AlternativesUnder(p, 0, r.Layout.Peak, r.Layout, 3, o) {
+			found++
+			if v := ir.Verify(p, nil, &a.Layout); len(v) > 0 || a.Layout.Peak > r.Layout.Peak || reflect.DeepEqual(a.Layout.Offsets, r.Layout.Offsets) {
+				t.Fatalf("%s: peak %d of %d: %v", a.Packer, a.Layout.Peak, r.Layout.Peak, v)
+			}
+		}
+	})
+	if found < 30 {
+		t.Errorf("only %d were found", found)
+	}
+}

@@ -16,7 +16,7 @@ func (y *yard) packFlat(slabs []slab, o Options) (Result, bool) {
 	}
 	load := y.load(slabs)
 	if align, ok := y.ordinary(slabs, units); ok {
-		return y.packOrdinary(len(slabs), units, align, 0, load, o), true
+		return y.packOrdinary(len(slabs), units, align, 0, load, o)
 	}
 	var lucky Result
 	ok = false
@@ -119,7 +119,9 @@ func (y *yard) byLuck(slabs []slab, units []unit, load ir.Bytes, o Options) (r R
 	if !ok || y.collide(fixed) {
 		return r, false
 	}
-	r = boxes.packOrdinary(len(slabs), free, align, top, load, o)
+	if r, ok = boxes.packOrdinary(len(slabs), free, align, top, load, o); !ok {
+		return r, false
+	}
 	for _, u := range fixed {
 		for _, p := range u.parts {
 			at := ir.Offset(u.lo + p.lo)
@@ -231,8 +233,9 @@ func (y *yard) mixed(sets [][]int32, offsets []ir.Offset) bool {
 	return false
 }
 
-// packOrdinary puts the slabs below, from top on, and packs the rest in the ordinary way above them.
-func (y *yard) packOrdinary(slabs int, units []unit, align, top int64, bound ir.Bytes, o Options) Result {
+// packOrdinary puts the slabs below, from top on, and packs the rest in the ordinary way above them. It fails only where
+// o.only does.
+func (y *yard) packOrdinary(slabs int, units []unit, align, top int64, bound ir.Bytes, o Options) (Result, bool) {
 	offsets := make([]ir.Offset, len(y.buffers))
 	n := int32(len(y.buffers) - slabs)
 	var buffers []ir.Buffer
@@ -254,8 +257,15 @@ func (y *yard) packOrdinary(slabs int, units []unit, align, top int64, bound ir.
 	if o.Capacity > 0 {
 		o.Capacity = max(o.Capacity-ir.Bytes(top), 1)
 	}
-	r := Pack(buffers, y.horizon, o)
-	if o.Lower != nil && o.Shared == nil && r.Layout.Peak > r.Bound {
+	var r Result
+	if o.only > 0 && len(buffers) > 0 {
+		if r = packOnly(buffers, y.horizon, o); r.Layout.Offsets == nil {
+			return r, false
+		}
+	} else {
+		r = Pack(buffers, y.horizon, o)
+	}
+	if o.Lower != nil && o.Shared == nil && o.only == 0 && r.Layout.Peak > r.Bound {
 		r.Layout, r.Bound = o.Lower(buffers, r.Layout, r.Bound)
 	}
 	for k, u := range outside {
@@ -272,5 +282,5 @@ func (y *yard) packOrdinary(slabs int, units []unit, align, top int64, bound ir.
 	for i := range y.buffers {
 		r.Layout.Peak = max(r.Layout.Peak, ir.Bytes(offsets[i])+y.buffers[i].Size)
 	}
-	return r
+	return r, true
 }

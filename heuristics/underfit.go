@@ -52,6 +52,10 @@ func (y *yard) newUnderRace(units []unit, bound ir.Bytes, o Options) *race {
 // race packs units by the packers that place through the index, and by drawn ones.
 func (y *yard) race(units []unit, bound ir.Bytes, o Options) (Result, bool) {
 	r := y.newUnderRace(units, bound, o)
+	if o.only > 0 {
+		res := r.only(r.underTries(EffortFast), o)
+		return res, res.Layout.Offsets != nil
+	}
 	r.run(r.underTries(EffortFast), bound)
 	if !r.near() {
 		r.run(r.underTries(o.Effort), bound)

@@ -28,24 +28,33 @@ func bySAT(p *ir.Problem, rules []ir.RuleID, most int, seconds float64) *Conflic
 	return out
 }
 
-// thin leaves out buffers that the contradiction does not need: halves first, single ones at last.
+// thin leaves out buffers that the contradiction does not need: halves first, single ones at last. It ends at the
+// second question that stays open.
 func (x *Conflict) thin(p *ir.Problem, budget sat.Budget) {
+	defer func() { slices.Sort(x.Buffers) }()
+	open := 0
 	for size := len(x.Buffers) / 2; size > 0; size /= 2 {
 		for from := 0; from < len(x.Buffers); {
 			less := slices.Delete(slices.Clone(x.Buffers), from, min(from+size, len(x.Buffers)))
-			b := newRuledBuilder(p, x.Rules)
-			b.add(less, len(less))
+			verdict := sat.Feasible // nothing is left
 			if len(less) > 0 {
+				b := newRuledBuilder(p, x.Rules)
+				b.add(less, len(less))
 				b.build()
+				verdict = b.out.Decide(budget)
 			}
-			if len(less) > 0 && b.out.Decide(budget) == sat.Infeasible {
+			switch verdict {
+			case sat.Infeasible:
 				x.Buffers = less
-			} else {
-				from += size
+				continue
+			case sat.Unknown:
+				if open++; open == 2 {
+					return
+				}
 			}
+			from += size
 		}
 	}
-	slices.Sort(x.Buffers)
 }
 
 // ruledBuilder puts constraints in the terms of sat.Ruled.
