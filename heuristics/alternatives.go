@@ -69,7 +69,7 @@ func packOnly(buffers []ir.Buffer, horizon ir.Tick, o Options) Result {
 		r := newRace(newInstance(buffers, horizon), o)
 		return r.only(r.table(true), o)
 	}
-	if own := o.Shared.alone(buffers, horizon); own != nil {
+	if own := o.Shared.Alone(buffers, horizon); own != nil {
 		o.Shared = nil
 		return packOnly(own, horizon, o)
 	}

@@ -51,6 +51,11 @@ func (y *yard) newUnderRace(units []unit, bound ir.Bytes, o Options) *race {
 
 // race packs units by the packers that place through the index, and by drawn ones.
 func (y *yard) race(units []unit, bound ir.Bytes, o Options) (Result, bool) {
+	for k := range units { // tied buffers may suit no border of pieces
+		if u := &units[k]; u.next(u.lo, u.hi, y.pieces) < 0 {
+			return Result{Bound: bound}, false
+		}
+	}
 	r := y.newUnderRace(units, bound, o)
 	if o.only > 0 {
 		res := r.only(r.underTries(EffortFast), o)
@@ -60,7 +65,7 @@ func (y *yard) race(units []unit, bound ir.Bytes, o Options) (Result, bool) {
 	if !r.near() {
 		r.run(r.underTries(o.Effort), bound)
 	}
-	if goal := o.Capacity; goal >= bound && r.best.peak > int64(goal) {
+	if goal := o.Capacity; goal >= bound && r.best.offsets != nil && r.best.peak > int64(goal) {
 		r.run(r.underTries(EffortMax), goal)
 	}
 	if r.best.offsets == nil {
