@@ -189,7 +189,7 @@ func TestConstraintsAgree(t *testing.T) {
 			return
 		}
 		r := testkit.Rand(rapid.Uint64().Draw(t, "seed"))
-		for range 20 {
+		for range 60 {
 			agree(t, &r, p, found)
 		}
 	})
