@@ -70,11 +70,21 @@ func (c *Compiled) Workload(o WorkloadOptions) (*Workload, error) {
 			windows = append(windows, [2]ir.Tick{c.Steps.Cuts[i], c.Steps.Cuts[i+1]})
 		}
 	}
+	longest := ir.Tick(1)
+	for _, w := range windows {
+		longest = max(longest, w[1]-w[0])
+	}
+	if ir.Tick(o.Iterations) > maxEvents/longest {
+		return nil, fmt.Errorf("compiler: %d iterations of up to %d events: at most %d events are run, which %d iterations have", o.Iterations, longest, maxEvents, maxEvents/longest)
+	}
 	b.steady(windows)
 	return &b.w, nil
 }
 
 const noID = ^uint32(0)
+
+// maxEvents bounds what is made of the iterations asked for: some 200 bytes each, in all who work on them.
+const maxEvents = 1 << 26
 
 type workloadBuilder struct {
 	c    *Compiled

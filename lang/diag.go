@@ -108,6 +108,14 @@ func (d *Diagnostics) Errors() int {
 	return n
 }
 
+// Tally is how many errors there are, in words.
+func (d *Diagnostics) Tally() string {
+	if n := d.Errors(); n != 1 {
+		return fmt.Sprintf("%d errors in the rules", n)
+	}
+	return "1 error in the rules"
+}
+
 // Err is nil where there are warnings at most.
 func (d *Diagnostics) Err() error {
 	if d.Errors() == 0 {
@@ -122,10 +130,18 @@ type Error struct{ Diagnostics Diagnostics }
 func (e *Error) Error() string {
 	for i := range e.Diagnostics.List {
 		if d := &e.Diagnostics.List[i]; !d.Warning {
-			return fmt.Sprintf("%v: %s: %s (%d errors in the rules)", d.At, d.Code, d.Message, e.Diagnostics.Errors())
+			return fmt.Sprintf("%s: %s: %s (%s)", d.where(), d.Code, d.Message, e.Diagnostics.Tally())
 		}
 	}
 	return "the rules have errors"
+}
+
+// where is the place, or the file alone where that is what is wrong.
+func (d *Diagnostic) where() string {
+	if d.At.Line == 0 {
+		return d.At.File
+	}
+	return fmt.Sprint(d.At)
 }
 
 // String is the diagnostic for people, in two to four lines:
@@ -140,11 +156,7 @@ func (d *Diagnostic) String() string {
 	if d.Warning {
 		level = "warning: "
 	}
-	if d.At.Line > 0 {
-		fmt.Fprintf(&b, "%v: %s%s: %s\n", d.At, level, d.Code, d.Message)
-	} else {
-		fmt.Fprintf(&b, "%s: %s%s: %s\n", d.At.File, level, d.Code, d.Message)
-	}
+	fmt.Fprintf(&b, "%s: %s%s: %s\n", d.where(), level, d.Code, d.Message)
 	if d.Excerpt != "" {
 		line, caret := excerpt(d.Excerpt, d.At.Column, d.width)
 		fmt.Fprintf(&b, "    %s\n    %s\n", line, caret)

@@ -28,8 +28,8 @@ type RunOptions struct {
 	beforeRelease func(at []uintptr) // for tests: sees the addresses by id while what is left still lives
 }
 
-// maxThreads bounds RunOptions.Threads.
-const maxThreads = 1024
+// MaxThreads bounds RunOptions.Threads.
+const MaxThreads = 1024
 
 // Address is where a request went: in the arena, elsewhere, or nowhere (0).
 type Address uint64
@@ -65,8 +65,8 @@ func (a *Allocator) Run(s *model.Script, o RunOptions) (*RunResult, error) {
 		return nil, fmt.Errorf("stwrt: run: %w", err)
 	}
 	threads := max(o.Threads, 1)
-	if threads > maxThreads {
-		return nil, fmt.Errorf("stwrt: run: %d threads, at most %d are allowed", threads, maxThreads)
+	if threads > MaxThreads {
+		return nil, fmt.Errorf("stwrt: run: %d threads, at most %d are allowed", threads, MaxThreads)
 	}
 	names, nameAt, err := packNames(s.Names)
 	if err != nil {

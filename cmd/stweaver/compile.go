@@ -39,7 +39,7 @@ written like any other, and the exit code is 130. A second one ends the command.
 	c.Flags().StringVar(&f.effort, "effort", "default", "how hard to pack: fast, default or max")
 	c.Flags().StringVar(&f.capacity, "capacity", "", "most memory the plan may take, e.g. 80GiB: fail (exit 5) if it does not fit")
 	c.Flags().StringVar(&f.headroom, "headroom", "", "of the capacity, what stays free for communication, workspaces and the context: the runtime never takes it")
-	c.Flags().StringVar(&f.streams, "streams", "apart", "apart: requests of different streams never share memory; shared[`:AGE`]: they may, AGE requests after the free (default 500)")
+	c.Flags().StringVar(&f.streams, "streams", "apart", "whether requests of different streams share memory, AGE requests (500 where none is said) after a free: `apart|shared[:AGE]`")
 	c.Flags().BoolVar(&f.curve, "curve", false, "with --streams shared: print what other AGEs cost and give; packs as often, and the plan gets the best layout that its AGE allows")
 	c.Flags().StringVar(&f.steps, "steps", "", "plan from iterations `A:B` of the profile, counted from 0, B excluded")
 	c.Flags().BoolVar(&f.onePass, "one-pass", false, "do not look for iterations: plan the recording as it is, once through")
@@ -62,9 +62,7 @@ func (f *compileFlags) options() (compiler.Options, error) {
 	if o.Sharing, err = parseSharing(f.streams); err != nil {
 		return o, usagef("--streams %s: %v", f.streams, err)
 	}
-	if o.Curve = f.curve; f.curve && !o.Sharing.On {
-		return o, usagef("--curve: it is about streams that share; add --streams shared")
-	}
+	o.Curve = f.curve
 	if f.onePass && f.steps != "" {
 		return o, usagef("--one-pass and --steps exclude each other")
 	}
@@ -83,10 +81,16 @@ func (a *app) withRules(cmd *cobra.Command, f *compileFlags, o *compiler.Options
 	if o.Rules.Effort != "" {
 		o.Effort = compiler.Effort(o.Rules.Effort)
 	}
+	if o.Curve && !o.Sharing.On && o.Rules.Find(ir.RuleShare) < 0 {
+		return usagef("--curve: it is about streams that share; add --streams shared")
+	}
 	return nil
 }
 
 func (a *app) compile(cmd *cobra.Command, in string, f *compileFlags) error {
+	if cmd.Flags().Changed("output") && f.out == "" {
+		return usagef("-o: the path is empty")
+	}
 	o, err := f.options()
 	if err == nil {
 		err = a.withRules(cmd, f, &o)
@@ -94,8 +98,12 @@ func (a *app) compile(cmd *cobra.Command, in string, f *compileFlags) error {
 	if err != nil {
 		return err
 	}
+	text := *a // where the report goes: not between the bytes of a plan
+	if f.out == "-" {
+		text.stdout = a.stderr
+	}
 	if f.dump != "" {
-		o.DumpTo = a.stdout
+		o.DumpTo = text.stdout
 	}
 	began := time.Now()
 	t, err := a.readFor(in, &o.Rules)
@@ -109,11 +117,11 @@ func (a *app) compile(cmd *cobra.Command, in string, f *compileFlags) error {
 		if pass == "verify" {
 			a.interrupts.disarm()
 		}
-		text := ""
+		state := ""
 		if bound > 0 {
-			text = fmt.Sprintf("%s, bound %s, gap %s", compiler.Size(best), compiler.Size(bound), percent(float64(best)/float64(bound)-1))
+			state = fmt.Sprintf("%s, bound %s, gap %s", compiler.Size(best), compiler.Size(bound), percent(float64(best)/float64(bound)-1))
 		}
-		p.set(int64(done), int64(total), text)
+		p.set(int64(done), int64(total), state)
 	}
 	c, err := compiler.Compile(cmd.Context(), t, o)
 	a.interrupts.disarm()
@@ -148,14 +156,7 @@ func (a *app) compile(cmd *cobra.Command, in string, f *compileFlags) error {
 		s.Explain = c.Explain()
 		s.Repeats = c.Repeats()
 	}
-	if f.out == "-" {
-		b := *a
-		b.stdout = a.stderr
-		err = b.printSummary(s)
-	} else {
-		err = a.printSummary(s)
-	}
-	if err != nil {
+	if err := text.printSummary(s); err != nil {
 		return err
 	}
 	return interrupted(in, c)

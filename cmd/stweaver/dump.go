@@ -2,8 +2,6 @@ package main
 
 import (
 	"bytes"
-	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -18,13 +16,7 @@ func dumpCommand(a *app) *cobra.Command {
 		Long:  `dump prints the one text form: of a plan, or of a profile as it was read.`,
 		Args:  args(1, "one plan or profile"),
 		RunE: func(_ *cobra.Command, in []string) error {
-			var data []byte
-			var err error
-			if in[0] == "-" {
-				data, err = io.ReadAll(a.stdin)
-			} else {
-				data, err = os.ReadFile(in[0])
-			}
+			data, err := a.readInput(in[0])
 			if err != nil {
 				return err
 			}

@@ -1,13 +1,40 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
+	"syscall"
+
+	"stweaver/lang"
 )
 
-// writeAtomic replaces path by data, or leaves it as it was.
-func writeAtomic(path string, data []byte) (err error) {
+// writeAtomic replaces the file at path by data, or leaves it as it was. What is no file (a device, a pipe) is written
+// to, and a link stays one.
+func writeAtomic(path string, data []byte) error {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	mode := os.FileMode(0o644)
+	switch info, err := os.Stat(path); {
+	case err != nil: // nothing is there yet
+	case info.IsDir():
+		return &os.PathError{Op: "write", Path: path, Err: syscall.EISDIR}
+	case info.Mode().IsRegular():
+		mode = info.Mode().Perm()
+	default:
+		return os.WriteFile(path, data, mode)
+	}
+	err := replace(path, data, mode)
+	var open *os.PathError
+	if errors.As(err, &open) {
+		open.Path = path // the name of the temporary file tells nobody anything
+	}
+	return err
+}
+
+func replace(path string, data []byte, mode os.FileMode) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err
@@ -18,7 +45,7 @@ func writeAtomic(path string, data []byte) (err error) {
 		}
 	}()
 	if _, err = f.Write(data); err == nil {
-		err = f.Chmod(0o644)
+		err = f.Chmod(mode)
 	}
 	if cerr := f.Close(); err == nil {
 		err = cerr
@@ -27,6 +54,36 @@ func writeAtomic(path string, data []byte) (err error) {
 		return err
 	}
 	return os.Rename(f.Name(), path)
+}
+
+// standardInput is standard input, for the one argument that may name it.
+func (a *app) standardInput() (io.Reader, error) {
+	if a.stdinTaken {
+		return nil, usagef("-: standard input can be one input only; give the others as files")
+	}
+	a.stdinTaken = true
+	return a.stdin, nil
+}
+
+// readInput reads a file, or standard input where path is -, whole.
+func (a *app) readInput(path string) ([]byte, error) {
+	if path != "-" {
+		return os.ReadFile(path)
+	}
+	in, err := a.standardInput()
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(in)
+}
+
+// openRules opens a rules file, or standard input where path is -.
+func (a *app) openRules(path string) (io.ReadCloser, error) {
+	if path != "-" {
+		return lang.OpenFile(path)
+	}
+	in, err := a.standardInput()
+	return io.NopCloser(in), err
 }
 
 func isTerminal(w io.Writer) bool {

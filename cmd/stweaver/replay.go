@@ -3,6 +3,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -113,6 +114,9 @@ func (a *app) replay(cmd *cobra.Command, planName, in string, f *replayFlags) er
 	if f.iterations < 1 || f.threads < 1 {
 		return usagef("--iterations and --threads must be at least 1")
 	}
+	if f.threads > stwrt.MaxThreads {
+		return usagef("--threads %d: at most %d", f.threads, stwrt.MaxThreads)
+	}
 	if f.mode != "plan" && f.mode != "heap" {
 		return usagef("--mode %s: plan or heap", f.mode)
 	}
@@ -202,6 +206,9 @@ func runWorkload(t *ir.Trace, w *compiler.Workload, plan *ir.Plan, data []byte, 
 	out := &replayOutput{Iterations: f.iterations}
 	run := func(canary bool) (*stwrt.RunResult, error) {
 		rt, err := stwrt.New(data, o)
+		if errors.Is(err, stwrt.ErrMemory) && o.Capacity > 0 && data != nil {
+			return nil, &compiler.InfeasibleError{Msg: fmt.Sprintf("the plan takes %s, in pages of %s; --capacity is %s", compiler.Size(plan.Arena), f.granularity, f.capacity)}
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -54,7 +53,7 @@ func rulesCheckCommand(a *app) *cobra.Command {
 counts what each selection takes, too.`,
 		Args: atLeastOne("rules file"),
 		RunE: func(cmd *cobra.Command, files []string) error {
-			p := lang.Load(lang.OpenFile, files...)
+			p := lang.Load(a.openRules, files...)
 			out := &rulesCheckOutput{OK: p.Err() == nil, Files: p.Files, Statements: len(p.Rules.Statements), Diagnostics: p.List, More: p.More, Notes: []string{}}
 			if out.Diagnostics == nil {
 				out.Diagnostics = []lang.Diagnostic{}
@@ -73,7 +72,7 @@ counts what each selection takes, too.`,
 				a.printRulesCheck(p, out)
 			}
 			if err == nil && !out.OK {
-				return &checkError{fmt.Sprintf("%d errors in the rules", p.Errors())}
+				return &checkError{p.Tally()}
 			}
 			return err
 		},
@@ -148,10 +147,11 @@ with mistakes of syntax is left alone: exit code 4.`,
 		RunE: func(_ *cobra.Command, files []string) error {
 			out := []formattedJSON{}
 			for _, file := range files {
-				text, err := a.readText(file)
+				data, err := a.readInput(file)
 				if err != nil {
 					return err
 				}
+				text := string(data)
 				got, d := lang.Format(file, text)
 				if d.Errors() > 0 {
 					fmt.Fprint(a.stderr, d.String())
@@ -184,15 +184,6 @@ with mistakes of syntax is left alone: exit code 4.`,
 	}
 	c.Flags().BoolVarP(&write, "write", "w", false, "write the files back instead of printing them")
 	return c
-}
-
-func (a *app) readText(path string) (string, error) {
-	if path == "-" {
-		text, err := io.ReadAll(a.stdin)
-		return string(text), err
-	}
-	text, err := os.ReadFile(path)
-	return string(text), err
 }
 
 type rulesExplainOutput struct {

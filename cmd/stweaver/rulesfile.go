@@ -17,7 +17,7 @@ func (a *app) loadRules(files []string) (ir.Rules, error) {
 	if len(files) == 0 {
 		return ir.Rules{}, nil
 	}
-	p := lang.Load(lang.OpenFile, files...)
+	p := lang.Load(a.openRules, files...)
 	fmt.Fprint(a.stderr, p.Diagnostics.String())
 	return p.Rules, p.Err()
 }

@@ -50,6 +50,7 @@ type app struct {
 	json           bool
 	device         int
 	interrupts     *interrupts
+	stdinTaken     bool // one argument has named standard input
 }
 
 // commands is the literal table of the tool; those of a build with cgo follow it.
@@ -200,20 +201,18 @@ func (a *app) readWith(path string, o profile.Options) (*ir.Trace, error) {
 	o.Device = a.device
 	o.Progress = func(done, total int64) { p.set(done, total, "") }
 	if path == "-" {
-		return profile.Read("standard input", a.stdin, o)
+		in, err := a.standardInput()
+		if err != nil {
+			return nil, err
+		}
+		return profile.Read("standard input", in, o)
 	}
 	return profile.ReadFile(path, o)
 }
 
 // readPlan reads a plan file whole.
 func (a *app) readPlan(path string) (*ir.Plan, []byte, error) {
-	var data []byte
-	var err error
-	if path == "-" {
-		data, err = io.ReadAll(a.stdin)
-	} else {
-		data, err = os.ReadFile(path)
-	}
+	data, err := a.readInput(path)
 	if err != nil {
 		return nil, nil, err
 	}
