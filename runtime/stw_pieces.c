@@ -18,13 +18,20 @@ static bool add_run(const stw_allocator *a, const char *base, uint64_t from, uin
     return true;
 }
 
+/* The first atom that reaches beyond `unit`: the one that has it, or, where the first place begins later, that one. */
+static uint32_t first_atom(const stw_allocator *a, uint64_t unit)
+{
+    uint32_t i = stwi_atom_at(&a->plan, unit + 1);
+    return i > 0 ? i - 1 : 0;
+}
+
 /* The committed granules of the arena in [begin, end) of which no atom is occupied, or named by `needed`. */
 void stwi_collect_arena(const stw_allocator *a, const stw_plan_stream *s, const uint64_t *needed)
 {
     const stw_plan *p = &a->plan;
     const uint64_t granule = a->backend.granularity, units = granule >> STW_UNIT_SHIFT;
     uint64_t g = (s->begin + granule - 1) / granule, end = s->end / granule, from = g;
-    for (uint32_t i = stwi_atom_at(p, g * units + 1) - 1; g < end; g++) { /* atom i is the one with the granule's first unit */
+    for (uint32_t i = first_atom(a, g * units); g < end; g++) {
         bool idle = a->arena.pages[g >> 6] >> (g & 63) & 1;
         while (i + 1 < p->n_atoms && p->bounds[i + 1] <= g * units)
             i++;
@@ -90,7 +97,7 @@ const stw_piece *stwi_run_of(const stw_allocator *a, const stw_piece *p)
 void stwi_atoms_of(const stw_allocator *a, const stw_piece *p, uint32_t *after, uint32_t *begin, uint32_t *end)
 {
     uint64_t unit = (p->at - (uintptr_t)a->arena.base) >> STW_UNIT_SHIFT;
-    uint32_t first = stwi_atom_at(&a->plan, unit + 1) - 1;
+    uint32_t first = first_atom(a, unit);
     *end = stwi_atom_at(&a->plan, unit + ((p->granules * (uint64_t)a->backend.granularity) >> STW_UNIT_SHIFT));
     *end = *end < a->plan.n_atoms ? *end : a->plan.n_atoms;
     *begin = first > *after ? first : *after;

@@ -200,17 +200,17 @@ static void test_trim(void)
 
 enum { BLOCKS = 16, BLOCK = 2 * GRANULE };
 
-/* Sixteen entries that live to the step's end, and one that dies at once. */
-static stw_allocator *begin_blocks(void)
+/* Sixteen entries that live to the step's end, and one that dies at once, from unit `at` of the arena on. */
+static stw_allocator *begin_blocks(uint32_t at)
 {
     builder plan = {0};
     stw_allocator *a = NULL;
     void *p[BLOCKS + 1];
     size_t n;
-    builder_stream(&plan, 0, 0, (BLOCKS + 2) * BLOCK / 512);
+    builder_stream(&plan, 0, 0, at + (BLOCKS + 2) * BLOCK / 512);
     for (uint32_t i = 0; i < BLOCKS; i++)
-        builder_entry(&plan, builder_planned(&plan, 0, i * (BLOCK / 512), BLOCK / 512), BLOCKS + 1 - i);
-    builder_entry(&plan, builder_planned(&plan, 0, BLOCKS * BLOCK / 512, 4 * GRANULE / 512), 1);
+        builder_entry(&plan, builder_planned(&plan, 0, at + i * (BLOCK / 512), BLOCK / 512), BLOCKS + 1 - i);
+    builder_entry(&plan, builder_planned(&plan, 0, at + BLOCKS * BLOCK / 512, 4 * GRANULE / 512), 1);
     uint8_t *file = builder_finish(&plan, &n);
     double_config d = small_device();
     d.memory = 256 << 20;
@@ -230,7 +230,7 @@ static stw_allocator *begin_blocks(void)
 static void test_arena(void)
 {
     unsigned char *block[BLOCKS], *p;
-    stw_allocator *a = begin_blocks();
+    stw_allocator *a = begin_blocks(0);
     for (int step = 0; step < 4; step++) {
         uint64_t reserved = 0;
         long calls = gpu->calls(NULL);
@@ -274,6 +274,29 @@ static void test_arena(void)
     }
     CHECK_EQ(look(a).stitches, 1);
     CHECK_EQ(look(a).too_large, 4);
+    finish(a);
+}
+
+/* Where the plan's first place begins in the middle of a granule, that granule is its own. */
+static void test_arena_begins_late(void)
+{
+    unsigned char *block[BLOCKS], *p;
+    stw_allocator *a = begin_blocks(GRANULE / 2 / 512);
+    for (int i = 0; i < BLOCKS; i++) {
+        block[i] = stw_malloc(a, BLOCK, 0);
+        CHECK((char *)block[i] == (char *)stw_arena(a) + GRANULE / 2 + i * BLOCK);
+        memset(block[i], i, BLOCK);
+    }
+    CHECK_EQ(stw_free(a, block[1]) + stw_free(a, block[3]), 0);
+    p = get(a, 5); /* three granules of its own place, and one in each hole */
+    CHECK_EQ(look(a).stitched, 1);
+    memset(p, 99, 5 * GRANULE);
+    for (int i = 0; i < BLOCKS; i++)
+        for (int k = 0; k < BLOCK && i != 1 && i != 3; k += 512)
+            CHECK_EQ(block[i][k], i);
+    CHECK_EQ(stw_free(a, p), 0);
+    for (int i = 0; i < BLOCKS; i++)
+        CHECK_EQ(i == 1 || i == 3 ? 0 : stw_free(a, block[i]), 0);
     finish(a);
 }
 
@@ -371,6 +394,7 @@ int main(void)
     test_bounds();
     test_trim();
     test_arena();
+    test_arena_begins_late();
     test_steady();
     test_programs();
     return check_end("test_stitch");
