@@ -274,7 +274,10 @@ static void *cuda_alias(void *ctx, void *const *pieces, size_t n)
     }
     if (p && !(ok && stwi_cuda_ok(c, c->cu.set_access(place(c, r, 0), r->bytes, c->access, c->n_access), "cuMemSetAccess"))) {
         r->ended = true;
-        sweep(c, false);
+        if (range_end(c, r)) { /* nobody has used it: the device, where a stream may be capturing, need not be waited for */
+            c->ranges = r->next;
+            range_drop(r);
+        }
         p = NULL;
     }
     stwi_cuda_leave(c, &s);

@@ -127,6 +127,37 @@ static void test_capture(void)
     check_clean("capture");
 }
 
+/* A range of pieces that cannot be made while a stream captures: the request is served by new memory, and the capture goes on. */
+static void test_stitch_in_capture(void)
+{
+    static const char *const call[] = {"cuMemMap", "cuMemSetAccess"};
+    for (int i = 0; i < 2; i++) {
+        double_config d = small_device();
+        start(&d);
+        stw_backend b;
+        stw_allocator *a;
+        void *teeth[8];
+        CHECK_EQ(open_with(&b, (stw_cuda_options){.primary = 1}), STW_OK);
+        CHECK_EQ(stw_create(&a, NULL, 0, &(stw_options){.heap_bytes = 8 << 20, .stitch_bytes = 4 << 20}, &b, message, sizeof message), STW_OK);
+        uint64_t stream = gpu->stream();
+        for (int k = 0; k < 8; k++)
+            teeth[k] = stw_malloc(a, 2 * GRANULE, stream);
+        for (int k = 0; k < 8; k += 2)
+            CHECK_EQ(stw_free(a, teeth[k]), 0);
+        gpu->capture(stream);
+        gpu->fail(call[i], i == 0 ? 3 : 1, 999, false);
+        void *p = stw_malloc(a, 5 * GRANULE, stream);
+        stw_stats s;
+        stw_get_stats(a, &s);
+        CHECK(p != NULL && s.stitched == 0 && gpu->failed() != NULL);
+        CHECK(gpu->capture_end(stream));
+        CHECK_EQ(stw_check(a, message, sizeof message), 0);
+        stw_destroy(a);
+        stw_backend_cuda_close(&b);
+        check_clean("stitch in capture");
+    }
+}
+
 typedef struct {
     int device;
     pthread_t thread;
@@ -189,6 +220,7 @@ int main(void)
         return 1;
     test_contexts();
     test_capture();
+    test_stitch_in_capture();
     test_devices();
     return check_end("test_cuda_threads");
 }
