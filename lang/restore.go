@@ -20,11 +20,14 @@ const FactKey = "rule"
 func Facts(r *ir.Rules) []ir.Fact {
 	var facts []ir.Fact
 	for _, s := range r.Statements {
-		s.At.File = filepath.Base(s.At.File)
+		s.At.File = plainName.Replace(filepath.Base(s.At.File))
 		facts = append(facts, ir.Fact{Key: FactKey, Value: fmt.Sprintf("%v: %s", s.At, s.Text)})
 	}
 	return facts
 }
+
+// plainName takes from a file's name what would read as a place or another fact.
+var plainName = strings.NewReplacer(": ", "_ ", "\n", "_", "\r", "_")
 
 var factForm = regexp.MustCompile(`^(.*?):(\d+):(\d+): (.*)$`)
 

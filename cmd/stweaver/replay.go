@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -206,8 +207,9 @@ func runWorkload(t *ir.Trace, w *compiler.Workload, plan *ir.Plan, data []byte, 
 	out := &replayOutput{Iterations: f.iterations}
 	run := func(canary bool) (*stwrt.RunResult, error) {
 		rt, err := stwrt.New(data, o)
-		if errors.Is(err, stwrt.ErrMemory) && o.Capacity > 0 && data != nil {
-			return nil, &compiler.InfeasibleError{Msg: fmt.Sprintf("the plan takes %s, in pages of %s; --capacity is %s", compiler.Size(plan.Arena), f.granularity, f.capacity)}
+		if errors.Is(err, stwrt.ErrMemory) && data != nil {
+			limit := cmp.Or(f.capacity, "its own "+compiler.Size(plan.Capacity))
+			return nil, &compiler.InfeasibleError{Msg: fmt.Sprintf("the plan takes %s, in pages of %s; the capacity is %s", compiler.Size(plan.Arena), f.granularity, limit)}
 		}
 		if err != nil {
 			return nil, err

@@ -43,6 +43,9 @@ type checkError struct{ msg string }
 
 func (e *checkError) Error() string { return e.msg }
 
+// inputError says that an input is not what it has to be.
+type inputError struct{ error }
+
 // app is what every command shares.
 type app struct {
 	stdin          io.Reader
@@ -92,6 +95,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 		err = ctx.Err()
 	}
 	code = exitCode(err)
+	if errors.Is(err, context.Canceled) {
+		err = errors.New("interrupted")
+	}
 	fmt.Fprintf(stderr, "stweaver: %v\n", err)
 	if code == exitUsage {
 		fmt.Fprintln(stderr, "Run \"stweaver help\" for the commands, \"stweaver help COMMAND\" for one of them.")
@@ -132,6 +138,7 @@ func exitCode(err error) int {
 	var unmet *compiler.ExpectError
 	var rules *lang.Error
 	var path *os.PathError
+	var input *inputError
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, errInterrupted):
 		return exitInterrupted
@@ -141,7 +148,7 @@ func exitCode(err error) int {
 		return exitCheck
 	case errors.As(err, &infeasible), errors.As(err, &unmet):
 		return exitInfeasible
-	case errors.As(err, &read), errors.As(err, &plan), errors.As(err, &steps), errors.As(err, &path), errors.As(err, &rules):
+	case errors.As(err, &read), errors.As(err, &plan), errors.As(err, &steps), errors.As(err, &path), errors.As(err, &rules), errors.As(err, &input):
 		return exitUnreadable
 	}
 	return exitInternal

@@ -66,7 +66,7 @@ the addresses against the recorded events themselves, over several iterations.`,
 func (a *app) against(cmd *cobra.Command, plan *ir.Plan, planName, in string) (*compiler.Compiled, *verifyOutput, error) {
 	rules, err := lang.Restore(plan)
 	if err != nil {
-		return nil, nil, named(planName, err)
+		return nil, nil, &inputError{named(planName, err)}
 	}
 	out := &verifyOutput{Violations: []string{}, Rules: compiler.ReportRules(rules)}
 	t, err := a.readFor(in, rules)
@@ -77,9 +77,11 @@ func (a *app) against(cmd *cobra.Command, plan *ir.Plan, planName, in string) (*
 		out.Violations = append(out.Violations, fmt.Sprintf("%s was made from another profile than %s", planName, in))
 		return nil, out, nil
 	}
-	from, to, err := parseRange("steps", plan.Get("steps"))
-	if err != nil {
-		from, to = 0, 0 // "0:0": a plan without a loop
+	from, to := 0, 0
+	if steps := plan.Get("steps"); steps != "0:0" { // that is a plan without a loop
+		if from, to, err = parseRange("its fact steps,", steps); err != nil {
+			return nil, nil, &inputError{fmt.Errorf("%s: %s", planName, err)}
+		}
 	}
 	c, err := compiler.Analyse(cmd.Context(), t, compiler.Options{Rules: *rules, Sharing: compiler.SharingOf(plan), From: from, To: to, OnePass: plan.Get("one-pass") == "true", Keep: plan.Get("kept")})
 	if err != nil {
