@@ -60,7 +60,7 @@ $(RT_OUT)/$(1)/test_torch: $(addprefix $(RT_OUT)/$(1)/torch/,devices.o plug.o po
 $(RT_OUT)/$(1)/libcuda.so.1: $(RT_DOUBLE) $(RT_HEADERS)
 	@mkdir -p $$(dir $$@)
 	$$(CC) $(RT_STRICT) $(RT_FLAGS_$(1)) -fPIC -shared -fvisibility=hidden -Wl,-soname,libcuda.so.1 -o $$@ $(RT_DOUBLE) -pthread
-$(addprefix $(RT_OUT)/$(1)/,$(RT_CUDA_TESTS)): $(RT_OUT)/$(1)/libcuda.so.1
+$(addprefix $(RT_OUT)/$(1)/,$(RT_CUDA_TESTS) test_torch): $(RT_OUT)/$(1)/libcuda.so.1
 endef
 $(foreach mode,so plain eager asan tsan,$(eval $(call rt_mode,$(mode))))
 

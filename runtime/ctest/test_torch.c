@@ -5,7 +5,10 @@
 #define _GNU_SOURCE
 #include "../torch/process.h"
 #include "check.h"
+#include "libcuda_double.h"
 #include "support.h"
+
+#include <dlfcn.h>
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -276,6 +279,90 @@ static void scene_pools(void)
     CHECK_EQ(counter(3, "live_bytes"), 512);
 }
 
+/* While a graph is captured on a device, nothing that waits for the device may be done to it: that breaks the capture. */
+static void scene_capture(void)
+{
+    void *lib = dlopen("libcuda.so.1", RTLD_NOW);
+    const double_api *gpu = lib ? dlsym(lib, "double_control") : NULL;
+    if (!CHECK(gpu != NULL))
+        return;
+    gpu->reset(&(double_config){.devices = 1, .granularity = 2 << 20, .memory = 64 << 20});
+    CHECK_EQ(set_up("heap", "", "backend:cuda,report:0,log:/dev/null"), 0);
+    uint64_t usual = gpu->stream(), first = gpu->stream(), second = gpu->stream();
+    void *idle = stw_torch_malloc(1000, 0, (void *)(uintptr_t)usual);
+    stw_torch_begin_pool(0, 1, 1, NULL);
+    gpu->capture(first);
+    void *outlives = stw_torch_malloc(1000, 0, (void *)(uintptr_t)first);
+    CHECK(gpu->capture_end(first));
+    stw_torch_end_pool(0, 1, 1);
+    stw_torch_begin_pool(0, 2, 2, NULL);
+    gpu->capture(second);
+    CHECK(stw_torch_malloc(1000, 0, (void *)(uintptr_t)second) != NULL);
+    stw_torch_free(idle, 1000, 0, NULL);
+    stw_torch_reset();
+    stw_torch_memory_fraction(0.01, 0);
+    stw_torch_release_pool(0, 1, 1);
+    stw_torch_free(outlives, 1000, 0, NULL);
+    CHECK(gpu->capture_end(second));
+    CHECK_EQ(counter(0, "pool_reserved_bytes"), 4 << 20);
+    stw_torch_end_pool(0, 2, 2);
+    CHECK_EQ(counter(0, "pool_reserved_bytes"), 2 << 20); /* the first pool has ended now */
+    stw_torch_reset();
+    CHECK_EQ(counter(0, "reserved_bytes"), 0);
+    CHECK_EQ(gpu->misuse(NULL), 0);
+}
+
+/* What a graph has used stays where it is, whatever its pool is asked for later. */
+static void scene_pool_pressure(void)
+{
+    CHECK_EQ(set_up("heap", "", "backend:host,granularity:64K,report:0,capacity:4M"), 0);
+    stw_torch_begin_pool(0, 7, 1, NULL);
+    char *p = ask(1 << 20, 0), *q = ask(1 << 20, 0);
+    stw_torch_free(p, 1 << 20, 0, NULL);
+    CHECK(q && ask(5 << 19, 0) == NULL);
+    CHECK_EQ(counter(0, "pool_reserved_bytes"), 2 << 20);
+    CHECK(ask(1 << 20, 0) == p);
+    stw_torch_end_pool(0, 7, 1);
+}
+
+static bool stop_forking;
+
+static void *open_and_end_pools(void *arg)
+{
+    (void)arg;
+    for (uint64_t i = 0; !__atomic_load_n(&stop_forking, __ATOMIC_RELAXED); i++) {
+        stw_torch_begin_pool(0, 3, i, NULL);
+        stw_torch_release_pool(0, 3, i);
+        void *p = stw_torch_malloc(100, STW_TORCH_HOST, NULL);
+        stw_torch_free(p, 100, STW_TORCH_HOST, NULL);
+    }
+    return NULL;
+}
+
+/* A fork while another thread is in the middle of it leaves no lock behind. */
+static void scene_fork_busy(void)
+{
+    pthread_t thread;
+    CHECK_EQ(set_up("heap", "", "backend:host,granularity:64K,report:0,canary:1"), 0);
+    CHECK(ask(100, 0) != NULL);
+    pthread_create(&thread, NULL, open_and_end_pools, NULL);
+    for (int i = 0; i < (CHECK_SANITIZED ? 50 : 300); i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(20);
+            stw_torch_stats(0, NULL, 0);
+            stw_torch_free(stw_torch_malloc(100, STW_TORCH_HOST, NULL), 100, STW_TORCH_HOST, NULL);
+            _exit(0);
+        }
+        int status = -1;
+        waitpid(child, &status, 0);
+        if (!CHECK_EQ(status, 0))
+            break;
+    }
+    __atomic_store_n(&stop_forking, true, __ATOMIC_RELAXED);
+    pthread_join(thread, NULL);
+}
+
 /* A child of fork may use host memory, and its own copies of device tensors harm nobody. */
 static void scene_fork(void)
 {
@@ -387,7 +474,7 @@ static void scene_record(void)
 
 static const struct { const char *name; void (*run)(void); } scenes[] = {
     {"refused", scene_refused}, {"calls", scene_calls}, {"plan", scene_plan}, {"environment", scene_environment},
-    {"bad_environment", scene_bad_environment}, {"canary", scene_canary}, {"pools", scene_pools}, {"threads", scene_threads}, {"fork", scene_fork}, {"exit", scene_exit},
+    {"bad_environment", scene_bad_environment}, {"canary", scene_canary}, {"pools", scene_pools}, {"capture", scene_capture}, {"pool_pressure", scene_pool_pressure}, {"fork_busy", scene_fork_busy}, {"threads", scene_threads}, {"fork", scene_fork}, {"exit", scene_exit},
     {"record", scene_record}};
 
 int main(int argc, char **argv)

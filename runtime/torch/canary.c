@@ -32,6 +32,11 @@ bool stwt_canary_start(void)
     return true;
 }
 
+void stwt_canary_in_child(void)
+{
+    pthread_mutex_init(&lock, NULL);
+}
+
 static bool bit(const uint64_t *bits, uint64_t i)
 {
     return bits[i >> 6] >> (i & 63) & 1;

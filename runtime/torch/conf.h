@@ -26,6 +26,7 @@ bool stwt_replace(char out[STWT_PATH], const char *path, const char *name, int v
 
 /* canary.c: an independent record of who has which memory, and a pattern behind each block. */
 bool stwt_canary_start(void);                                /* false: no address space for it */
+void stwt_canary_in_child(void); /* after fork: nobody is in there */
 void stwt_canary_taken(void *p, size_t size, bool writable); /* handed out; writable: the host may write to it */
 void stwt_canary_given(void *p, size_t rounded);             /* about to be freed, of `rounded` bytes */
 uint64_t stwt_canary_faults(void);

@@ -62,6 +62,8 @@ static void in_child(void)
 {
     __atomic_store_n(&stwt.away, STWT_FORKED, __ATOMIC_RELAXED);
     pthread_mutex_init(&lock, NULL);
+    stwt_pools_in_child();
+    stwt_canary_in_child();
 }
 
 /* The whole file in memory of its own; NULL: a sentence in err. */
@@ -207,6 +209,12 @@ void stwt_drop_backend(const stwt_device *d, stw_backend *b)
         stw_backend_cuda_close(b);
 }
 
+static int always(void *ctx, uint64_t stream)
+{
+    (void)ctx, (void)stream;
+    return 1;
+}
+
 stw_allocator *stwt_make_heap(stwt_device *d, stw_backend *backend)
 {
     char err[300];
@@ -220,6 +228,7 @@ stw_allocator *stwt_make_heap(stwt_device *d, stw_backend *backend)
     stw_options options = {.capacity_bytes = limit > s.reserved_bytes ? limit - s.reserved_bytes : limit ? 1 : 0, .still = 1,
                            .heap_bytes = stwt_is_host(d) ? 0 : device_memory(d->index)}; /* there may be many */
     bool made = make_backend(d, backend, err, sizeof err);
+    backend->capturing = always; /* also under pressure */
     if (made && stw_create(&a, NULL, 0, &options, backend, err, sizeof err) != STW_OK)
         stwt_drop_backend(d, backend);
     if (!a)
@@ -275,7 +284,9 @@ void stw_torch_memory_fraction(double fraction, int index)
     pthread_mutex_lock(&lock);
     set_up_by_environment_locked();
     d->fraction = fraction < 1 ? fraction : 0; /* all of it is no limit */
-    if (d->a && stw_set_capacity(d->a, capacity_locked(d)) != 0)
+    if (__atomic_load_n(&d->open, __ATOMIC_ACQUIRE))
+        stwt_say(d, "memory fraction: not while a graph is captured; the limit stays as it was");
+    else if (d->a && stw_set_capacity(d->a, capacity_locked(d)) != 0)
         stwt_say(d, "memory fraction: more than that is held already; the limit stays as it was");
     pthread_mutex_unlock(&lock);
 }

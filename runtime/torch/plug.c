@@ -153,7 +153,7 @@ void stw_torch_free(void *p, size_t size, int index, void *stream)
 void stw_torch_reset(void)
 {
     for (int i = 0; i < STWT_DEVICES; i++)
-        if (!away(i))
+        if (!away(i) && !__atomic_load_n(&stwt.devices[i].open, __ATOMIC_ACQUIRE)) /* a capture would break */
             stw_trim(stwt_existing(&stwt.devices[i]));
 }
 

@@ -8,8 +8,9 @@
  *     release(pool) one of its graphs is gone; with the last one the addresses are free
  *
  * Each pool is a heap of its own, without a plan: its requests are not part of a step, and what is freed during a capture
- * serves the rest of that capture and nobody else. Heaps give memory back only while they serve a
- * request, and a backend that captures forbids it then: so a graph's addresses stay mapped as long as it lives.
+ * serves the rest of that capture and nobody else. It gives nothing back before it ends (stwt_make_heap), so a graph's
+ * addresses stay mapped as long as it lives. And none ends while there is a capture: the device would have to be waited
+ * for, which breaks it.
  *
  * All of it under one lock: nothing here is on the path of a request while there is no capture.
  */
@@ -27,6 +28,11 @@ struct stwt_pool {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+void stwt_pools_in_child(void)
+{
+    pthread_mutex_init(&lock, NULL);
+}
 
 static stwt_pool *find_locked(const stwt_device *d, uint64_t id0, uint64_t id1)
 {
@@ -52,18 +58,19 @@ static stw_stats stats_of(const stwt_pool *pool)
     return s;
 }
 
-/* A pool without graphs ends with its last tensor. */
-static void end_if_over_locked(stwt_device *d, stwt_pool *pool)
+/* A pool without graphs ends with its last tensor, or with the capture that is under way then. */
+static void end_what_is_over_locked(stwt_device *d)
 {
-    if (pool->graphs > 0 || stats_of(pool).live_bytes > 0)
-        return;
-    stwt_pool **link = &d->pools;
-    while (*link != pool)
-        link = &(*link)->next;
-    __atomic_store_n(link, pool->next, __ATOMIC_RELEASE);
-    stw_destroy(pool->a);
-    stwt_drop_backend(d, &pool->backend);
-    free(pool);
+    for (stwt_pool **link = &d->pools, *pool; !d->open && (pool = *link) != NULL;) {
+        if (pool->graphs > 0 || stats_of(pool).live_bytes > 0) {
+            link = &pool->next;
+            continue;
+        }
+        __atomic_store_n(link, pool->next, __ATOMIC_RELEASE);
+        stw_destroy(pool->a);
+        stwt_drop_backend(d, &pool->backend);
+        free(pool);
+    }
 }
 
 /* Makes a pool; NULL: it has been said why, and requests are served as if there were no capture. */
@@ -108,6 +115,7 @@ void stw_torch_end_pool(int index, uint64_t id0, uint64_t id1)
     pthread_mutex_lock(&lock);
     if (d->open && d->open == find_locked(d, id0, id1))
         __atomic_store_n(&d->open, NULL, __ATOMIC_RELEASE);
+    end_what_is_over_locked(d);
     pthread_mutex_unlock(&lock);
 }
 
@@ -122,7 +130,7 @@ void stw_torch_release_pool(int index, uint64_t id0, uint64_t id1)
         pool->graphs--;
         if (pool->graphs == 0 && d->open == pool)
             __atomic_store_n(&d->open, NULL, __ATOMIC_RELEASE);
-        end_if_over_locked(d, pool);
+        end_what_is_over_locked(d);
     }
     pthread_mutex_unlock(&lock);
 }
@@ -145,7 +153,7 @@ bool stwt_pool_free(stwt_device *d, void *p)
         if (stwt.conf.canary)
             stwt_canary_given(p, stw_size(pool->a, p));
         stw_free(pool->a, p);
-        end_if_over_locked(d, pool);
+        end_what_is_over_locked(d);
     }
     pthread_mutex_unlock(&lock);
     return pool != NULL;

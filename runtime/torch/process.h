@@ -41,7 +41,8 @@ extern stwt_process stwt;
 void stwt_say(void *device, const char *text); /* lines for people; device may be NULL */
 stw_allocator *stwt_first_request(stwt_device *d); /* makes its allocator; NULL: it cannot be had */
 
-/* A heap more on d, over memory of its own, in what d's limit leaves; NULL: it has been said why. */
+/* A heap more on d, over memory of its own, in what d's limit leaves, which gives none back before it ends; NULL: it has
+ * been said why. */
 stw_allocator *stwt_make_heap(stwt_device *d, stw_backend *backend);
 void stwt_drop_backend(const stwt_device *d, stw_backend *b); /* whose allocator is destroyed */
 
@@ -49,6 +50,7 @@ void stwt_drop_backend(const stwt_device *d, stw_backend *b); /* whose allocator
 bool stwt_pool_malloc(stwt_device *d, size_t size, void *stream, void **p);
 bool stwt_pool_free(stwt_device *d, void *p);
 bool stwt_pool_record_stream(stwt_device *d, void *p, void *stream);
+void stwt_pools_in_child(void); /* after fork: nobody is in there */
 void stwt_pool_bytes(const stwt_device *d, uint64_t *live, uint64_t *reserved);
 
 /* NULL: there is no such device. */
