@@ -22,7 +22,7 @@ DEMO_PLAN    := $(BUILD)/demo.plan
 .PHONY: build demo check check-torch test race asan fmt vet staticcheck tidy fuzz golden bench determinism static survey clean help
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | LC_ALL=C sort | expand -t 18
 
 build: ## the command, with the C runtime in it
 	$(GO) build -trimpath -o $(BIN) ./cmd/stweaver

@@ -43,7 +43,7 @@ FUZZ_SEED ?= 1
 
 .PHONY: so ctest exports cbench cfuzz sample-recording
 
-so: build/libstweaver.so
+so: build/libstweaver.so ## build/libstweaver.so: the runtime, and the plug-in for PyTorch
 
 # build/runtime/<mode>/<test>: the core is compiled with the mode's flags, once for each mode.
 define rt_mode
@@ -83,26 +83,26 @@ build/libstweaver.so: $(patsubst $(RT)/%,$(RT_OUT)/so/%.o,$(basename $(RT_CORE) 
 RT_BINARIES := $(addprefix $(RT_OUT)/eager/,test_lock test_stress) \
     $(foreach mode,plain asan tsan,$(addprefix $(RT_OUT)/$(mode)/,$(RT_TESTS)))
 
-ctest: $(RT_BINARIES) $(RT_OUT)/asan/test_oom $(RT_OOM)
+ctest: $(RT_BINARIES) $(RT_OUT)/asan/test_oom $(RT_OOM) ## every plain-C test: plain, under ASan + UBSan, under TSan
 	@set -e; for t in $(RT_BINARIES); do echo "== $$t"; $$t; done
 	@set -e; for c10 in "" $(RT_OOM); do echo "== test_oom $$c10"; $(RT_OUT)/asan/test_oom $$c10; done
 
-exports: build/libstweaver.so
+exports: build/libstweaver.so ## the .so exports what runtime/exports.txt lists, and needs an old libc
 	@nm -D --defined-only $< | awk '{print $$3}' | LC_ALL=C sort | diff $(RT)/exports.txt - \
 	    || { echo "exports: $< does not export what $(RT)/exports.txt lists"; exit 1; }
 	@objdump -T $< | grep -o 'GLIBC_[0-9.]*' | LC_ALL=C sort -uV | awk -F'[_.]' \
 	    '$$2 > 2 || $$3 > 28 { print "exports: needs " $$0 ", newer than GLIBC_2.28"; bad = 1 } END { exit bad }'
 	@! objdump -p $< | awk '$$1 == "NEEDED" && $$2 !~ /^lib(c|dl|pthread|stdc\+\+|gcc_s)\.so/ { print "exports: needs " $$2; found = 1 } END { exit !found }'
-	@echo "exports: as listed; libc, libdl, libpthread, libstdc++ only; GLIBC_2.28 or older"
+	@echo "exports: the $$(wc -l < $(RT)/exports.txt) listed symbols; $$(stat -c %s $<) bytes; libc, libdl, libpthread, libstdc++ only; GLIBC_2.28 or older"
 
-cbench: $(RT_OUT)/plain/bench $(RT_OUT)/plain/bench_record
+cbench: $(RT_OUT)/plain/bench $(RT_OUT)/plain/bench_record ## ns of a malloc + free pair on every path, beside other allocators
 	$(RT_OUT)/plain/bench
 	$(RT_OUT)/plain/bench_record
 
-sample-recording: $(RT_OUT)/plain/record_sample
+sample-recording: $(RT_OUT)/plain/record_sample ## rewrite the shipped recording testdata/profiles/toy_gpt.stwp
 	$< testdata/profiles/toy_gpt.stwp
 
-cfuzz: $(RT_OUT)/asan/fuzz_load
+cfuzz: $(RT_OUT)/asan/fuzz_load ## mutated plans against the loader; FUZZ_ROUNDS, FUZZ_SEED
 	$< $(FUZZ_ROUNDS) $(FUZZ_SEED)
 
 PHANTOM ?= ../shared/phantom/run.sh
@@ -111,7 +111,7 @@ PHANTOM_BUILD ?= $(HOME)/.cache/phantom
 $(RT_OUT)/libcuda_phantom.so: $(RT)/ctest/phantom_events.c
 	$(CC) $(RT_STRICT) -O2 -fPIC -shared -fvisibility=hidden -Wl,-soname,libcuda_phantom.so -o $@ $< -L$(PHANTOM_BUILD) -l:libphantom.so
 .PHONY: cuda-phantom
-cuda-phantom: $(RT_OUT)/plain/phantom_cuda $(RT_OUT)/libcuda_phantom.so
+cuda-phantom: $(RT_OUT)/plain/phantom_cuda $(RT_OUT)/libcuda_phantom.so ## the CUDA backend on a phantom device
 	$(CC) -std=c11 -fsyntax-only -I$(CUDA_INCLUDE) $(RT)/ctest/cuda_layout.c
 	PHANTOM_TRACE=$(RT_OUT)/phantom.trace $(PHANTOM) $< --touch $(RT_OUT)/libcuda_phantom.so
 	@! grep BAD $(RT_OUT)/phantom.trace
