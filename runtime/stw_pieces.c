@@ -51,18 +51,18 @@ void stwi_collect_heap(const stw_allocator *a, const stw_heap *h)
 {
     stw_stitch *st = a->stitch;
     const uint64_t granule = a->backend.granularity;
-    for (uint32_t b = h->last; b; b = h->blocks[b].prev) {
+    bool room = true;
+    for (uint32_t b = h->last; b && room; b = h->blocks[b].prev) {
         const stw_block *k = &h->blocks[b];
         if (k->used)
             continue;
         uint64_t to = (((uint64_t)k->start + k->units) << STW_UNIT_SHIFT) / granule;
         uint64_t begin = (((uint64_t)k->start << STW_UNIT_SHIFT) + granule - 1) / granule;
-        while (begin < to) { /* committed runs, the last one first */
+        while (begin < to && room) { /* committed runs, the last one first */
             uint64_t from;
             to = stwi_bits_last(h->space.pages, begin, to, true);
             from = stwi_bits_last(h->space.pages, begin, to, false);
-            if (from < to && !add_run(a, h->space.base, from, to, b))
-                return;
+            room = from == to || add_run(a, h->space.base, from, to, b);
             to = from;
         }
     }

@@ -312,6 +312,13 @@ static void scene_capture(void)
     CHECK_EQ(gpu->misuse(NULL), 0);
 }
 
+/* What the host's memory cannot, it need not. */
+static void scene_stitch(void)
+{
+    CHECK_EQ(set_up("heap", "", "stitch:1G,report:0"), 0);
+    CHECK(ask(1000, STW_TORCH_HOST) != NULL);
+}
+
 /* What a graph has used stays where it is, whatever its pool is asked for later. */
 static void scene_pool_pressure(void)
 {
@@ -474,7 +481,7 @@ static void scene_record(void)
 
 static const struct { const char *name; void (*run)(void); } scenes[] = {
     {"refused", scene_refused}, {"calls", scene_calls}, {"plan", scene_plan}, {"environment", scene_environment},
-    {"bad_environment", scene_bad_environment}, {"canary", scene_canary}, {"pools", scene_pools}, {"capture", scene_capture}, {"pool_pressure", scene_pool_pressure}, {"fork_busy", scene_fork_busy}, {"threads", scene_threads}, {"fork", scene_fork}, {"exit", scene_exit},
+    {"bad_environment", scene_bad_environment}, {"canary", scene_canary}, {"pools", scene_pools}, {"capture", scene_capture}, {"stitch", scene_stitch}, {"pool_pressure", scene_pool_pressure}, {"fork_busy", scene_fork_busy}, {"threads", scene_threads}, {"fork", scene_fork}, {"exit", scene_exit},
     {"record", scene_record}};
 
 int main(int argc, char **argv)

@@ -246,7 +246,9 @@ static stw_allocator *make_locked(stwt_device *d)
         stwt_say(d, err);
         return NULL;
     }
-    stw_options options = {.capacity_bytes = capacity_locked(d), .stitch_bytes = stwt.conf.stitch, .say = stwt_say, .say_ctx = d, .still = stwt.conf.plain};
+    stw_options options = {.capacity_bytes = capacity_locked(d), .stitch_bytes = backend.alias ? stwt.conf.stitch : 0, .say = stwt_say, .say_ctx = d, .still = stwt.conf.plain};
+    if (stwt.conf.stitch && !backend.alias && d->index >= 0)
+        stwt_say(d, "stitch: memory of this kind cannot be mapped twice; no request is made of pieces");
     if (stwt.conf.mode == STWT_PLAN && plan_given)
         stwt_say(d, "the plan is another device's; this one has the heap ({device} in the plan's path gives each its own)");
     else if (stwt.conf.mode == STWT_PLAN) {
