@@ -332,6 +332,32 @@ static void scene_pool_pressure(void)
     stw_torch_end_pool(0, 7, 1);
 }
 
+/* The limit is the device's: what it holds itself, and all pools. */
+static void scene_pool_capacity(void)
+{
+    CHECK_EQ(set_up("heap", "", "backend:host,granularity:64K,report:0,capacity:4M"), 0);
+    CHECK(ask(1 << 20, 0) != NULL);
+    stw_torch_begin_pool(0, 7, 1, NULL);
+    char *p = ask(2 << 20, 0);
+    CHECK(p && ask(3 << 19, 0) == NULL);
+    stw_torch_end_pool(0, 7, 1);
+    stw_torch_begin_pool(0, 7, 2, NULL);
+    CHECK(ask(1 << 19, 0) && ask(1 << 20, 0) == NULL);
+    stw_torch_end_pool(0, 7, 2);
+    CHECK(ask(1 << 20, 0) == NULL && ask(1 << 19, 0) != NULL);
+    stw_torch_begin_pool(0, 7, 1, NULL);
+    CHECK(ask(1 << 16, 0) == NULL);
+    stw_torch_end_pool(0, 7, 1);
+    CHECK_EQ(counter(0, "reserved_bytes") + counter(0, "pool_reserved_bytes"), 4 << 20);
+    stw_torch_memory_fraction(1, 0);
+    CHECK(ask(1 << 16, 0) == NULL);
+    stw_torch_release_pool(0, 7, 1);
+    stw_torch_release_pool(0, 7, 1);
+    stw_torch_free(p, 2 << 20, 0, NULL);
+    CHECK_EQ(counter(0, "pool_reserved_bytes"), 1 << 19);
+    CHECK(ask(2 << 20, 0) && ask(1 << 16, 0) == NULL);
+}
+
 static bool stop_forking;
 
 static void *open_and_end_pools(void *arg)
@@ -481,7 +507,7 @@ static void scene_record(void)
 
 static const struct { const char *name; void (*run)(void); } scenes[] = {
     {"refused", scene_refused}, {"calls", scene_calls}, {"plan", scene_plan}, {"environment", scene_environment},
-    {"bad_environment", scene_bad_environment}, {"canary", scene_canary}, {"pools", scene_pools}, {"capture", scene_capture}, {"stitch", scene_stitch}, {"pool_pressure", scene_pool_pressure}, {"fork_busy", scene_fork_busy}, {"threads", scene_threads}, {"fork", scene_fork}, {"exit", scene_exit},
+    {"bad_environment", scene_bad_environment}, {"canary", scene_canary}, {"pools", scene_pools}, {"capture", scene_capture}, {"stitch", scene_stitch}, {"pool_pressure", scene_pool_pressure}, {"pool_capacity", scene_pool_capacity}, {"fork_busy", scene_fork_busy}, {"threads", scene_threads}, {"fork", scene_fork}, {"exit", scene_exit},
     {"record", scene_record}};
 
 int main(int argc, char **argv)

@@ -185,11 +185,26 @@ static uint64_t capacity_locked(stwt_device *d)
     uint64_t all = d->index >= 0 && (stwt.conf.headroom || d->fraction > 0) ? device_memory(d->index) : 0, limit = stwt.conf.capacity;
     if (stwt.conf.headroom && all > stwt.conf.headroom)
         limit = least_limit(limit, all - stwt.conf.headroom);
-    else if (stwt.conf.headroom && d->index >= 0)
+    else if (stwt.conf.headroom && d->index >= 0 && !d->a)
         stwt_say(d, "headroom: the device's size is not known, or smaller than that; there is no limit");
     if (all && d->fraction > 0)
         limit = least_limit(limit, (uint64_t)((double)all * d->fraction));
     return limit;
+}
+
+static uint64_t left_locked(stwt_device *d, uint64_t elsewhere)
+{
+    uint64_t limit = capacity_locked(d);
+    return !limit ? 0 : limit > elsewhere ? limit - elsewhere : 1;
+}
+
+uint64_t stwt_left(stwt_device *d, uint64_t elsewhere)
+{
+    pthread_mutex_lock(&lock);
+    set_up_by_environment_locked();
+    uint64_t left = left_locked(d, elsewhere);
+    pthread_mutex_unlock(&lock);
+    return left;
 }
 
 static bool make_backend(stwt_device *d, stw_backend *b, char *err, size_t err_bytes)
@@ -215,17 +230,14 @@ static int always(void *ctx, uint64_t stream)
     return 1;
 }
 
-stw_allocator *stwt_make_heap(stwt_device *d, stw_backend *backend)
+stw_allocator *stwt_make_heap(stwt_device *d, uint64_t capacity, stw_backend *backend)
 {
     char err[300];
     stw_allocator *a = NULL;
-    stw_stats s = {0};
     pthread_mutex_lock(&lock);
     set_up_by_environment_locked();
-    uint64_t limit = capacity_locked(d);
-    stw_get_stats(d->a, &s);
     /* What is idle must keep its memory: a graph goes on using it. */
-    stw_options options = {.capacity_bytes = limit > s.reserved_bytes ? limit - s.reserved_bytes : limit ? 1 : 0, .still = 1,
+    stw_options options = {.capacity_bytes = capacity, .still = 1,
                            .heap_bytes = stwt_is_host(d) ? 0 : device_memory(d->index)}; /* there may be many */
     bool made = make_backend(d, backend, err, sizeof err);
     backend->capturing = always; /* also under pressure */
@@ -283,12 +295,14 @@ void stw_torch_memory_fraction(double fraction, int index)
     stwt_device *d = stwt_device_of(index);
     if (!d || index < 0)
         return;
+    uint64_t live, pools;
+    stwt_pool_bytes(d, &live, &pools);
     pthread_mutex_lock(&lock);
     set_up_by_environment_locked();
     d->fraction = fraction < 1 ? fraction : 0; /* all of it is no limit */
     if (__atomic_load_n(&d->open, __ATOMIC_ACQUIRE))
         stwt_say(d, "memory fraction: not while a graph is captured; the limit stays as it was");
-    else if (d->a && stw_set_capacity(d->a, capacity_locked(d)) != 0)
+    else if (d->a && stw_set_capacity(d->a, left_locked(d, pools)) != 0)
         stwt_say(d, "memory fraction: more than that is held already; the limit stays as it was");
     pthread_mutex_unlock(&lock);
 }

@@ -58,9 +58,34 @@ static stw_stats stats_of(const stwt_pool *pool)
     return s;
 }
 
+/* Bytes that all pools hold but one. */
+static uint64_t held_locked(const stwt_device *d, const stwt_pool *but)
+{
+    uint64_t sum = 0;
+    for (const stwt_pool *pool = d->pools; pool; pool = pool->next)
+        sum += pool == but ? 0 : stats_of(pool).reserved_bytes;
+    return sum;
+}
+
+/* The limit is the device's: a pool gets what its allocator and other pools leave, and it what pools leave. */
+static uint64_t capacity_locked(stwt_device *d, const stwt_pool *pool)
+{
+    stw_stats s = {0};
+    stw_get_stats(stwt_existing(d), &s);
+    return stwt_left(d, s.reserved_bytes + held_locked(d, pool));
+}
+
+static void settle_locked(stwt_device *d)
+{
+    stw_allocator *a = stwt_existing(d);
+    if (a && !d->open)
+        stw_set_capacity(a, stwt_left(d, held_locked(d, NULL)));
+}
+
 /* A pool without graphs ends with its last tensor, or with the capture that is under way then. */
 static void end_what_is_over_locked(stwt_device *d)
 {
+    bool any = false;
     for (stwt_pool **link = &d->pools, *pool; !d->open && (pool = *link) != NULL;) {
         if (pool->graphs > 0 || stats_of(pool).live_bytes > 0) {
             link = &pool->next;
@@ -70,7 +95,10 @@ static void end_what_is_over_locked(stwt_device *d)
         stw_destroy(pool->a);
         stwt_drop_backend(d, &pool->backend);
         free(pool);
+        any = true;
     }
+    if (any)
+        settle_locked(d);
 }
 
 /* Makes a pool; NULL: it has been said why, and requests are served as if there were no capture. */
@@ -81,7 +109,7 @@ static stwt_pool *make_locked(stwt_device *d, uint64_t id0, uint64_t id1)
         return NULL;
     pool->id[0] = id0;
     pool->id[1] = id1;
-    pool->a = stwt_make_heap(d, &pool->backend);
+    pool->a = stwt_make_heap(d, capacity_locked(d, pool), &pool->backend);
     if (!pool->a) {
         free(pool);
         return NULL;
@@ -99,7 +127,9 @@ void stw_torch_begin_pool(int index, uint64_t id0, uint64_t id1, void *filter)
         return;
     pthread_mutex_lock(&lock);
     stwt_pool *pool = find_locked(d, id0, id1);
-    if (!pool)
+    if (pool)
+        stw_set_capacity(pool->a, capacity_locked(d, pool));
+    else
         pool = make_locked(d, id0, id1);
     if (pool)
         pool->graphs++;
@@ -115,6 +145,7 @@ void stw_torch_end_pool(int index, uint64_t id0, uint64_t id1)
     pthread_mutex_lock(&lock);
     if (d->open && d->open == find_locked(d, id0, id1))
         __atomic_store_n(&d->open, NULL, __ATOMIC_RELEASE);
+    settle_locked(d);
     end_what_is_over_locked(d);
     pthread_mutex_unlock(&lock);
 }

@@ -41,9 +41,10 @@ extern stwt_process stwt;
 void stwt_say(void *device, const char *text); /* lines for people; device may be NULL */
 stw_allocator *stwt_first_request(stwt_device *d); /* makes its allocator; NULL: it cannot be had */
 
-/* A heap more on d, over memory of its own, in what d's limit leaves, which gives none back before it ends; NULL: it has
- * been said why. */
-stw_allocator *stwt_make_heap(stwt_device *d, stw_backend *backend);
+/* What d's limit leaves to one that holds memory there, where `elsewhere` bytes are held by others; 0: there is no limit. */
+uint64_t stwt_left(stwt_device *d, uint64_t elsewhere);
+/* A heap more on d, over memory of its own, which gives none back before it ends; NULL: it has been said why. */
+stw_allocator *stwt_make_heap(stwt_device *d, uint64_t capacity, stw_backend *backend);
 void stwt_drop_backend(const stwt_device *d, stw_backend *b); /* whose allocator is destroyed */
 
 /* False: there is no capture under way, or p is not a pool's. */
