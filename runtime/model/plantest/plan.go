@@ -173,10 +173,12 @@ func (g *maker) place() {
 	base, done := uint64(0), []int(nil)
 	index := make(map[model.Slot]uint32)
 	for s := range g.plan.Streams {
-		top := base
-		if !g.config.Shared {
+		begin := base
+		if s == 0 || !g.config.Shared {
+			base += g.gap()
 			done = nil
 		}
+		top := base
 		for k := range g.want {
 			w := &g.want[k]
 			if int(w.slot.Stream) != s || w.slot.Flags&model.Planned == 0 {
@@ -186,7 +188,8 @@ func (g *maker) place() {
 			done = append(done, k)
 			top = max(top, uint64(w.slot.Lo+w.slot.Hi)*model.Unit)
 		}
-		g.plan.Streams[s].Begin, g.plan.Streams[s].End = base, top
+		top += g.gap()
+		g.plan.Streams[s].Begin, g.plan.Streams[s].End = begin, top
 		g.plan.Arena = max(g.plan.Arena, top)
 		if !g.config.Shared {
 			base = top
@@ -195,7 +198,7 @@ func (g *maker) place() {
 	if g.config.Shared {
 		g.plan.SharedAge = 1 + uint32(g.src(500))
 		for s := range g.plan.Streams {
-			g.plan.Streams[s].End = g.plan.Arena
+			g.plan.Streams[s].Begin, g.plan.Streams[s].End = 0, g.plan.Arena
 		}
 	}
 	if g.config.Guests {
@@ -218,6 +221,14 @@ func (g *maker) place() {
 			}
 		}
 	}
+}
+
+// gap draws bytes at an end of a stream's range in which nothing has its place.
+func (g *maker) gap() uint64 {
+	if !g.src.yes(3) {
+		return 0
+	}
+	return uint64(g.src(600)) * model.Unit
 }
 
 // needs draws lists of arena ranges, with ends anywhere, and gives them to dynamic slots.
