@@ -241,6 +241,9 @@ static void scene_pools(void)
     char *before = ask(1000, 0);
     stw_torch_begin_pool(0, 7, 1, NULL);
     char *kept = ask(3000, 0), *gone = ask(5000, 0);
+    size_t size = 0;
+    CHECK(stw_torch_base_alloc(kept, &size) == kept);
+    CHECK_EQ(size, 3072);
     stw_torch_free(before, 1000, 0, NULL); /* not the pool's */
     stw_torch_free(gone, 5000, 0, NULL);
     CHECK(ask(5000, 0) == gone); /* the capture itself may use it again */

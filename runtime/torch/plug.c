@@ -160,7 +160,10 @@ void stw_torch_reset(void)
 void *stw_torch_base_alloc(void *p, size_t *size)
 {
     for (int i = 0; i < STWT_SLOTS; i++) {
-        size_t bytes = stw_size(stwt_existing(&stwt.devices[i]), p);
+        stwt_device *d = &stwt.devices[i];
+        size_t bytes = stw_size(stwt_existing(d), p);
+        if (bytes == 0 && __atomic_load_n(&d->pools, __ATOMIC_ACQUIRE))
+            bytes = stwt_pool_size(d, p);
         if (bytes > 0 && size)
             *size = bytes;
     }

@@ -190,6 +190,15 @@ bool stwt_pool_free(stwt_device *d, void *p)
     return pool != NULL;
 }
 
+size_t stwt_pool_size(stwt_device *d, const void *p)
+{
+    pthread_mutex_lock(&lock);
+    stwt_pool *pool = owner_locked(d, p);
+    size_t bytes = pool ? stw_size(pool->a, p) : 0;
+    pthread_mutex_unlock(&lock);
+    return bytes;
+}
+
 bool stwt_pool_record_stream(stwt_device *d, void *p, void *stream)
 {
     pthread_mutex_lock(&lock);

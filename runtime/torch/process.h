@@ -50,6 +50,7 @@ void stwt_drop_backend(const stwt_device *d, stw_backend *b); /* whose allocator
 /* False: there is no capture under way, or p is not a pool's. */
 bool stwt_pool_malloc(stwt_device *d, size_t size, void *stream, void **p);
 bool stwt_pool_free(stwt_device *d, void *p);
+size_t stwt_pool_size(stwt_device *d, const void *p); /* 0: not a pool's */
 bool stwt_pool_record_stream(stwt_device *d, void *p, void *stream);
 void stwt_pools_in_child(void); /* after fork: nobody is in there */
 void stwt_pool_bytes(const stwt_device *d, uint64_t *live, uint64_t *reserved);
