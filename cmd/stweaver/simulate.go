@@ -209,6 +209,9 @@ func (a *app) printSimulated(o *simulateOutput) {
 		fmt.Fprintf(w.w, "%s\t%s\t%s\t%s\t%d\t%s\n", r.Name, bytesText(r.PeakAllocated), bytesText(r.PeakReserved), percent(r.Efficiency), r.DriverCalls, note)
 	}
 	w.flush()
+	if o.Rules != nil {
+		fmt.Fprintf(a.stdout, "the plan obeys %d statements of rules (%.12s)\n", len(o.Rules.Statements), o.Rules.Digest)
+	}
 	if o.Reserved != nil {
 		fmt.Fprintf(a.stdout, "recorded: %s reserved (%s)\n", bytesText(*o.Reserved), o.Recorder)
 	}
