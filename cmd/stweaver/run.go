@@ -70,7 +70,8 @@ var commands = []func(*app) *cobra.Command{
 
 // run is the whole program: streams in, exit code out.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, interrupts: &interrupts{}}
+	out := &output{Writer: stdout}
+	a := &app{stdin: stdin, stdout: out, stderr: stderr, interrupts: &interrupts{}}
 	defer func() {
 		if r := recover(); r != nil {
 			fmt.Fprintf(stderr, "stweaver: %v\nThis is a bug in stweaver: nothing was written. Please report it with the command line.\n", r)
@@ -88,6 +89,9 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) (code int) {
 	root := a.root()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = out.err
+	}
 	if err == nil {
 		return exitOK
 	}

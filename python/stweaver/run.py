@@ -60,6 +60,9 @@ def main(argv):
     except Usage as e:
         print(__doc__ if not str(e) else f"stweaver.run: {e}; --help says more", file=sys.stderr)
         return 2 if str(e) else 0
+    if kind == "path" and not os.path.exists(target):
+        print(f"stweaver.run: {target}: there is no such script", file=sys.stderr)
+        return 2
     try:
         install(**options)
     except InstallError as e:

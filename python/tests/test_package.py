@@ -24,7 +24,7 @@ def attempt(*before, **arguments):
 class Launcher(unittest.TestCase):
     def test_usage(self):
         for arguments, says in (((), "no script"), (("--plan",), "needs a value"), (("--fast", "x.py"), "no --fast"),
-                                (("--heap", "--off", "x.py"), "one of")):
+                                (("--heap", "--off", "x.py"), "one of"), (("--off", "nowhere.py"), "nowhere.py: there is no such script")):
             self.assertIn(says, python("-m", "stweaver.run", *arguments, code=2).stderr)
         self.assertIn("torchrun", python("-m", "stweaver.run", "--help").stderr)
 
