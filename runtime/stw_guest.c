@@ -80,52 +80,62 @@ static uint32_t skip_uniform(const uint64_t *occupied, const uint64_t *needed, u
     return w;
 }
 
-/* Takes note of the run [from, to) if it is large enough and smaller than those before it. */
-static inline void keep_smallest(const stw_plan *p, uint32_t from, uint32_t to, uint64_t units, uint64_t *least, uint32_t *found)
+/* The best run so far: where it begins, and what it has too much. */
+typedef struct {
+    uint32_t from, over;
+} best;
+
+/* Takes note of the run [from, to) if it is large enough and smaller than those before it: over begins at -units, and
+ * what is too small wraps to no less than that. */
+static inline void keep_smallest(const uint32_t *bounds, uint32_t from, uint32_t to, uint32_t units, best *b)
 {
-    uint64_t room = p->bounds[to] - p->bounds[from];
-    if (room >= units && room < *least) {
-        *least = room;
-        *found = from;
-    }
+    uint32_t over = bounds[to] - bounds[from] - units;
+    if (__builtin_expect(over < b->over, 0))
+        *b = (best){from, over};
 }
 
-/* The best place for `units` in the range of s, apart from what is occupied or needed. Goes from edge to
- * edge: an atom that is idle and the one before it is not, or the other way round. */
+/* The best place for `units` in the range of s, apart from what is occupied or needed. Goes from run to run, and pairs
+ * the bits of a word where one begins with those where one ends. */
 static uint32_t best_run(const stw_allocator *a, const stw_plan_stream *s, const uint64_t *needed, uint64_t units, uint32_t *end)
 {
     const stw_plan *p = &a->plan;
     uint32_t begin = stwi_atom_at(p, s->begin >> STW_UNIT_SHIFT), stop = stwi_atom_at(p, (s->end >> STW_UNIT_SHIFT) + 1);
-    if (stop < begin + 2) /* the last bound at or below the stream's end is the one before it */
+    if (stop < begin + 2 || units > UINT32_MAX) /* the last bound at or below the stream's end is the one before it */
         return STW_NO_ENTRY;
     stop--;
-    uint32_t found = STW_NO_ENTRY, from = 0, w = begin >> 6;
-    const uint32_t first = w, last = (stop - 1) >> 6;
-    uint64_t least = UINT64_MAX, open = 0; /* 1: the atom before is idle, the run begins at from */
-    while (w <= last && least > units) {
+    const uint32_t first = begin >> 6, last = (stop - 1) >> 6, z = (uint32_t)units;
+    best b = {STW_NO_ENTRY, 0 - z};
+    uint32_t from = 0, w = first;
+    uint64_t open = 0; /* 1: the atom before is idle, the run begins at from */
+    while (w <= last && b.over > 0) {
         uint64_t idle = ~(a->occupied[w] | needed[w]);
         if (w == first)
             idle &= ~UINT64_C(0) << (begin & 63);
         if (w == last)
             idle &= ~UINT64_C(0) >> (63 - ((stop - 1) & 63));
-        uint64_t edges = idle ^ (idle << 1 | open);
-        bool uniform = edges == 0;
-        for (; edges != 0; edges &= edges - 1, open ^= 1) {
-            uint32_t atom = (w << 6) + (uint32_t)__builtin_ctzll(edges);
-            if (open)
-                keep_smallest(p, from, atom, units, &least, &found);
-            else
-                from = atom;
+        const uint64_t before = idle << 1 | open;
+        const uint32_t at = w++ << 6;
+        if (idle == before) { /* no run begins or ends */
+            if (w % 8 == 0 && w < last)
+                w = skip_uniform(a->occupied, needed, w, last, open);
+            continue;
         }
-        w++;
-        if (uniform && w % 8 == 0 && w < last)
-            w = skip_uniform(a->occupied, needed, w, last, open);
+        uint64_t begins = idle & ~before, ends = before & ~idle;
+        if (open) { /* what changes first is its end */
+            keep_smallest(p->bounds, from, at + (uint32_t)__builtin_ctzll(ends), z, &b);
+            ends &= ends - 1;
+        }
+        for (; ends != 0; begins &= begins - 1, ends &= ends - 1)
+            keep_smallest(p->bounds, at + (uint32_t)__builtin_ctzll(begins), at + (uint32_t)__builtin_ctzll(ends), z, &b);
+        if (begins != 0)
+            from = at + (uint32_t)__builtin_ctzll(begins);
+        open = idle >> 63;
     }
     if (open)
-        keep_smallest(p, from, stop, units, &least, &found);
-    if (found != STW_NO_ENTRY)
-        *end = stwi_atom_after(p, found, p->bounds[found] + units);
-    return found;
+        keep_smallest(p->bounds, from, stop, z, &b);
+    if (b.from != STW_NO_ENTRY)
+        *end = stwi_atom_after(p, b.from, p->bounds[b.from] + units);
+    return b.from;
 }
 
 /* The same for a stream of the plan; first where it need not wait for the young work of another stream. */
