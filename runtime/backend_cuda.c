@@ -27,7 +27,7 @@
 #include "cuda_driver.h"
 #include "stw_internal.h"
 
-enum { HELD = 1, MAPPED = 2 };
+enum { HELD = 1, MAPPED = 2, KEPT = 4 }; /* KEPT: given back while the device could not be waited for, so work may still use it */
 
 struct cu_range {
     cu_range *next;
@@ -74,7 +74,7 @@ static bool take_down(cuda *c, cu_range *r, uint64_t from, uint64_t to)
             continue;
         }
         for (uint64_t i = g; i < end; i++)
-            r->state[i] &= (uint8_t)~MAPPED;
+            r->state[i] &= (uint8_t)~(MAPPED | KEPT);
     }
     for (uint64_t g = from; g < to; g++) {
         if (r->state[g] != HELD)
@@ -128,8 +128,13 @@ static int cuda_commit(void *ctx, void *p, size_t bytes)
         return -1;
     uint64_t from = (uint64_t)((char *)p - r->base) / c->granule, to = from + bytes / c->granule;
     bool ok = set_up(c, r, from, to);
-    if (!ok && (!c->kept || stwi_cuda_ok(c, c->cu.synchronize(), "cuCtxSynchronize")))
-        take_down(c, r, from, to);
+    for (uint64_t g = from, end; g < to; g = end) { /* the device is not waited for: a stream may be capturing */
+        end = run_end(r, g, to, KEPT);
+        if (!ok && !(r->state[g] & KEPT))
+            take_down(c, r, g, end);
+        for (uint64_t i = g; i < end && ok; i++)
+            r->state[i] &= (uint8_t)~KEPT;
+    }
     stwi_cuda_leave(c, &s);
     return ok ? 0 : -1;
 }
@@ -141,11 +146,12 @@ static void cuda_decommit(void *ctx, void *p, size_t bytes)
     cuda_scope s;
     if (!r || c->plain || !stwi_cuda_enter(c, &s))
         return;
-    uint64_t from = (uint64_t)((char *)p - r->base) / c->granule;
+    uint64_t from = (uint64_t)((char *)p - r->base) / c->granule, to = from + bytes / c->granule;
     if (stwi_cuda_ok(c, c->cu.synchronize(), "cuCtxSynchronize"))
-        take_down(c, r, from, from + bytes / c->granule);
+        take_down(c, r, from, to);
     else
-        c->kept = true;
+        for (uint64_t g = from; g < to; g++)
+            r->state[g] |= r->state[g] & MAPPED ? KEPT : 0;
     stwi_cuda_leave(c, &s);
 }
 

@@ -106,7 +106,6 @@ typedef struct {
     int ordinal;
     bool primary, plain;
     bool gone; /* the driver says that it, or the context, is no more: nor is any memory */
-    bool kept; /* memory that was given back is still there, because the device could not be waited for */
     size_t granule, total_bytes, plain_bytes;
     cu_prop prop;
     cu_access access[STW_CUDA_PEERS + 1];

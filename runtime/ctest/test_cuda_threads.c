@@ -158,6 +158,33 @@ static void test_stitch_in_capture(void)
     }
 }
 
+/* Memory that could not be given back, because the device could not be waited for, is no reason to wait in a capture. */
+static void test_kept_in_capture(void)
+{
+    double_config d = small_device();
+    start(&d);
+    stw_backend b;
+    CHECK_EQ(open_with(&b, (stw_cuda_options){.primary = 1}), STW_OK);
+    uint64_t stream = gpu->stream();
+    char *p = b.reserve(b.ctx, 8 * GRANULE);
+    CHECK_EQ(b.commit(b.ctx, p, 4 * GRANULE), 0);
+    memset(p, 5, 4 * GRANULE);
+    gpu->fail("cuCtxSynchronize", 1, 999, false);
+    b.decommit(b.ctx, p, 4 * GRANULE);
+    gpu->capture(stream);
+    gpu->fail("cuMemCreate", 3, 2, false);
+    CHECK_EQ(b.commit(b.ctx, p, 8 * GRANULE), -1);
+    CHECK(gpu->capture_end(stream));
+    CHECK_EQ(gpu->live().memory, 4 * GRANULE); /* what work may still use, and nothing new */
+    CHECK(p[4 * GRANULE - 1] == 5);
+    CHECK_EQ(b.commit(b.ctx, p, 8 * GRANULE), 0);
+    b.decommit(b.ctx, p, 8 * GRANULE);
+    CHECK_EQ(gpu->live().memory, 0);
+    b.release(b.ctx, p, 8 * GRANULE);
+    stw_backend_cuda_close(&b);
+    check_clean("kept in capture");
+}
+
 typedef struct {
     int device;
     pthread_t thread;
@@ -221,6 +248,7 @@ int main(void)
     test_contexts();
     test_capture();
     test_stitch_in_capture();
+    test_kept_in_capture();
     test_devices();
     return check_end("test_cuda_threads");
 }
