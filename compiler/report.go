@@ -94,7 +94,7 @@ func (c *Compiled) Summary(planFile int, read, encoded float64) *Summary {
 		PrologueRequests: int(c.Problem.L0), StepRequests: int(c.Problem.L1-c.Problem.L0) / max(c.Problem.Unroll, 1), Unroll: c.Problem.Unroll,
 		LivePeak: peak, Bound: c.Bound(), BoundKind: "live peak", PlanPeak: c.Arena(),
 		Proved: c.Arena() == c.Bound(), Method: c.Plan.Get("method"), Allocator: c.Trace.Allocator, PlanFile: planFile,
-		VerifiedBuffers: c.Verified.Buffers, VerifiedRequests: c.Verified.Replayed, Notes: slices.Concat(warnings(c.Trace), c.Notes), Rehearsal: c.Rehearsal, Room: c.Reserved, Obeyed: c.Obeyed, Rules: ReportRules(&c.options.Rules), Sharing: SharingText(c.options.Sharing),
+		VerifiedBuffers: c.Verified.Buffers, VerifiedRequests: c.Verified.Replayed, Notes: append([]string{}, slices.Concat(warnings(c.Trace), c.Notes)...), Rehearsal: c.Rehearsal, Room: c.Reserved, Obeyed: c.Obeyed, Rules: ReportRules(&c.options.Rules), Sharing: SharingText(c.options.Sharing),
 	}
 	for _, p := range c.Packs {
 		if p.Repeats != nil {

@@ -47,6 +47,9 @@ func (s *stwp) pick(want int) (device, requests int, err error) {
 		}
 	}
 	switch {
+	case s.events.n == 0:
+		return 0, 0, fault("no whole block of events").
+			hint("the process died early, the file was cut off, or the program asked for no memory: record again, and longer")
 	case best < 0:
 		return 0, 0, fault("no allocations in %d events", s.events.n).
 			hint("the program asked for no memory through the recorder: begin to record before the first request")

@@ -211,7 +211,7 @@ func rulesExplainCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out := &rulesExplainOutput{Digest: fmt.Sprintf("%x", rules.Digest()), Rules: c.RulesTaken(), Selections: c.Taken(), Notes: append([]string{}, c.RuleNotes...)}
+			out := &rulesExplainOutput{Digest: fmt.Sprintf("%x", rules.Digest()), Rules: c.RulesTaken(), Selections: append([]compiler.Taken{}, c.Taken()...), Notes: append([]string{}, c.RuleNotes...)}
 			if a.json {
 				return a.printJSON(out)
 			}
