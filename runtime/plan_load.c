@@ -252,7 +252,7 @@ static stw_status load_slots(const loader *l, uint64_t *keys, uint64_t *tmp)
     size_t n = 0;
     for (uint32_t i = 0; i < l->header.n_slots; i++) {
         const stw_plan_slot *s = &in[i];
-        out[i] = (stw_slot){s->lo, s->hi, 0, 0, s->stream, s->flags, 0};
+        out[i] = (stw_slot){.lo = s->lo, .hi = s->hi, .stream = s->stream, .flags = s->flags};
         if (s->stream >= l->header.n_streams)
             return fail(l, P_SLOT_STREAM, i);
         bool planned = s->flags & STW_SLOT_PLANNED;
@@ -284,6 +284,9 @@ static stw_status load_slots(const loader *l, uint64_t *keys, uint64_t *tmp)
         *(keys[i] & 1 ? &s->atom_end : &s->atom_begin) = atom;
     }
     l->plan->n_atoms = atom;
+    for (uint32_t i = 0; i < l->header.n_slots; i++)
+        if (out[i].flags & STW_SLOT_PLANNED)
+            out[i].atoms = stwi_mask_of(out[i].atom_begin, out[i].atom_end);
     return STW_OK;
 }
 

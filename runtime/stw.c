@@ -1,8 +1,9 @@
 /* stw.c: create, destroy, and the hot path.
  *
  * A planned request in sync costs: the lock, one comparison with the expected entry, one bitmap
- * word, one cell of the table; its free the same without the comparison. Everything else (another
- * position, the heap, growth) leaves that path through a call.
+ * word, one record, whose cell the slot knows (stw_table.c); its free the same with a look-up for the
+ * comparison. That is in_step_locked and free_slot_locked, which change nothing where they do not
+ * apply; everything else (another position, the heap, growth) is behind a call.
  *
  * Order of work in malloc: whatever can fail for want of memory is prepared before anything is
  * changed, so a request that fails leaves no trace but a moved position and a counter.
@@ -40,16 +41,17 @@ static bool make_records(stw_allocator *a)
 {
     a->occupied_bytes = (a->plan.n_atoms / 64 + 1) * sizeof *a->occupied;
     a->taken_bytes = (a->plan.n_streams / 64 + 1) * sizeof *a->taken_plan_streams;
-    a->all_bytes = ((size_t)a->plan.n_entries + 1) * sizeof *a->match.all; /* touched by a search only */
+    a->all_bytes = ((size_t)a->plan.n_entries + 1) * sizeof *a->match.all; /* that is touched by a search only */
     a->cap_streams = FIRST_STREAMS;
     a->entries = a->plan.entries;
     a->slots = a->plan.slots;
-    return stwi_table_init(&a->live, LOG2_LIVE_CELLS) && stwi_table_init(&a->handles, LOG2_HANDLE_CELLS) &&
+    return stwi_table_init(&a->elsewhere, LOG2_LIVE_CELLS) && stwi_table_init(&a->handles, LOG2_HANDLE_CELLS) &&
            (a->streams = stwi_map(a->cap_streams * sizeof *a->streams)) != NULL &&
            (a->occupied = stwi_map(a->occupied_bytes)) != NULL &&
            (a->needed = stwi_map(a->occupied_bytes)) != NULL &&
            (a->taken_plan_streams = stwi_map(a->taken_bytes)) != NULL &&
-           (a->match.all = stwi_map(a->all_bytes)) != NULL && (a->touched = stwi_map(a->touched_bytes)) != NULL &&
+           (a->match.all = stwi_map(a->all_bytes)) != NULL && (a->match.fates = stwi_map(a->all_bytes)) != NULL &&
+           (a->touched = stwi_map(a->touched_bytes)) != NULL &&
            (a->plan.shared_age == 0 || a->plan.n_streams < 2 || !a->backend.event_record || stwi_order_make(a, true));
 }
 
@@ -61,13 +63,15 @@ static void drop(stw_allocator *a)
             stwi_heap_drop(a, a->streams[i].heap);
     stwi_space_close(a, &a->arena);
     stwi_order_drop(a);
-    stwi_table_drop(&a->live);
+    stwi_table_drop(&a->in_arena);
+    stwi_table_drop(&a->elsewhere);
     stwi_table_drop(&a->handles);
     stwi_unmap(a->streams, a->cap_streams * sizeof *a->streams);
     stwi_unmap(a->occupied, a->occupied_bytes);
     stwi_unmap(a->needed, a->occupied_bytes);
     stwi_unmap(a->taken_plan_streams, a->taken_bytes);
     stwi_unmap(a->match.all, a->all_bytes);
+    stwi_unmap(a->match.fates, a->all_bytes);
     stwi_unmap(a->touched, a->touched_bytes);
     stwi_plan_drop(&a->plan);
     stwi_unmap(a, sizeof *a);
@@ -125,6 +129,8 @@ stw_status stw_create(stw_allocator **out, const void *plan, size_t plan_bytes, 
         trouble = "create: the plan's arena is larger than the capacity";
     else if (arena && !stwi_space_open(a, &a->arena, arena))
         trouble = "create: the backend has no address space for the plan's arena";
+    else if (!stwi_places_make(a))
+        trouble = "create: no memory for the allocator's own records";
     if (trouble) {
         drop(a);
         return say(err, err_bytes, STW_E_MEMORY, trouble);
@@ -193,18 +199,12 @@ static __attribute__((noinline)) stw_stream *find_stream_locked(stw_allocator *a
     return a->last_stream = s;
 }
 
-static void record_locked(stw_allocator *a, void *p, uint64_t units, uint32_t ref, const stw_stream *s, bool planned,
-                          uint32_t vote)
+/* Makes r, an empty cell of its table, the record of what is handed out at p for a request of entry e. */
+static inline void record_locked(stw_allocator *a, stw_rec *r, void *p, uint64_t units, uint32_t ref, const stw_stream *s, bool planned,
+                                 uint32_t e)
 {
-    stw_rec *r = stwi_table_find(&a->live, (uintptr_t)p);
-    stw_matcher *m = &a->match;
-    uint32_t e = m->answer;
-    bool inner = e != STW_NO_ENTRY && stwi_inner(m, e, a->entries[e].life_nf);
-    m->last = e != STW_NO_ENTRY && e >= m->wrap ? e : m->last;
-    m->inner += inner;
-    *r = (stw_rec){.key = (uintptr_t)p, .units = (uint32_t)units, .ref = ref, .stream = s->index & 0x7ffffff, .inner = inner,
-                   .ordered = planned & a->shared, .planned = planned, .vote = vote};
-    a->live.count++;
+    *r = (stw_rec){.key = (uintptr_t)p, .units = (uint32_t)units, .ref = ref, .stream = s->index & 0xfffffff,
+                   .ordered = planned & a->shared, .planned = planned, .fate = stwi_match_placed(&a->match, e)};
     a->stats.live_bytes += units << STW_UNIT_SHIFT;
     if (a->stats.live_bytes > a->stats.peak_live_bytes)
         a->stats.peak_live_bytes = a->stats.live_bytes;
@@ -219,16 +219,17 @@ static __attribute__((noinline)) bool commit_arena_locked(stw_allocator *a, uint
     return stwi_trim_for_locked(a, &a->arena, start, units) > 0 && stwi_space_commit_far_locked(a, &a->arena, start, units);
 }
 
-/* Takes the atoms [begin, end) for later work of s, which uses `units` from where they begin, if all are free, there is memory, and s
- * can be made to wait for who had them. */
-static inline bool take_locked(stw_allocator *a, const stw_stream *s, uint32_t begin, uint32_t end, uint64_t start, uint64_t units)
+/* Takes the atoms [begin, end), of that mask, for later work of s, which uses `units` from where they begin, if all are free, there is
+ * memory, and s can be made to wait for who had them. */
+static inline bool take_locked(stw_allocator *a, const stw_stream *s, uint32_t begin, uint32_t end, uint64_t mask, uint64_t start,
+                               uint64_t units)
 {
-    if (!stwi_range_take(a->occupied, begin, end))
+    if (!stwi_range_take(a->occupied, begin, end, mask))
         return false;
     if (__builtin_expect((start + units > a->arena.solid && !commit_arena_locked(a, start, units)) ||
                              (a->order != NULL && !stwi_order_take_locked(a, s, begin, end)),
                          0)) {
-        stwi_range_give(a->occupied, begin, end);
+        stwi_range_give(a->occupied, begin, end, mask);
         return false;
     }
     return true;
@@ -236,32 +237,42 @@ static inline bool take_locked(stw_allocator *a, const stw_stream *s, uint32_t b
 
 bool stwi_arena_take_locked(stw_allocator *a, const stw_stream *s, uint32_t begin, uint32_t end)
 {
-    return take_locked(a, s, begin, end, 0, 0);
+    return take_locked(a, s, begin, end, stwi_mask_of(begin, end), 0, 0);
 }
 
 /* Takes the atoms [atom, end) for a guest; NULL where there are none to take. */
-static void *guest_at_locked(stw_allocator *a, const stw_stream *s, uint64_t units, uint32_t atom, uint32_t end, uint32_t vote)
+static void *guest_at_locked(stw_allocator *a, const stw_stream *s, uint64_t units, uint32_t atom, uint32_t end, uint32_t entry)
 {
-    if (atom == STW_NO_ENTRY || !take_locked(a, s, atom, end, a->plan.bounds[atom], units))
+    if (atom == STW_NO_ENTRY || !take_locked(a, s, atom, end, stwi_mask_of(atom, end), a->plan.bounds[atom], units))
         return NULL;
     void *p = a->arena.base + ((uint64_t)a->plan.bounds[atom] << STW_UNIT_SHIFT);
     a->stats.guests++;
-    record_locked(a, p, units, STW_GUEST | atom, s, true, vote);
+    record_locked(a, stwi_place(a, (uintptr_t)p), p, units, STW_GUEST | atom, s, true, entry);
     return p;
+}
+
+/* The end of a request that gets nothing. */
+static void *fail_locked(stw_allocator *a, const stw_stream *s, uint64_t units)
+{
+    a->stats.failed++;
+    stwi_say_failed_locked(a, s, units);
+    return NULL;
 }
 
 /* From the heap; where that would commit memory, from idle arena space if there is some for as long
  * as the request lives, or from several holes. */
 static __attribute__((noinline)) void *from_heap_locked(stw_allocator *a, stw_stream *s, uint64_t units, uint32_t entry,
-                                                        uint32_t vote, uint64_t *class)
+                                                        uint64_t *class)
 {
     bool sweep = s->plan >= 0 && class != &a->stats.dynamic;
     bool stitch = a->stitch && units << STW_UNIT_SHIFT >= 2 * a->backend.granularity;
+    if (!stwi_table_ensure(&a->elsewhere))
+        return fail_locked(a, s, units);
     uint32_t b = stwi_heap_alloc_locked(a, s, units, !sweep && !stitch), end;
     void *p = NULL;
     if (!b && sweep) {
         uint32_t atom = stwi_guest_sweep_locked(a, s, entry, units, &end);
-        p = guest_at_locked(a, s, units, atom, end, vote);
+        p = guest_at_locked(a, s, units, atom, end, entry);
         if (p) {
             ++*class;
             return p;
@@ -271,11 +282,8 @@ static __attribute__((noinline)) void *from_heap_locked(stw_allocator *a, stw_st
         p = stwi_stitch_locked(a, s, units, entry, &b);
     if (!b && (sweep || stitch))
         b = stwi_heap_alloc_locked(a, s, units, true);
-    if (!b) {
-        a->stats.failed++;
-        stwi_say_failed_locked(a, s, units);
-        return NULL;
-    }
+    if (!b)
+        return fail_locked(a, s, units);
     ++*class;
     uint64_t bytes = units << STW_UNIT_SHIFT;
     if (class == &a->stats.conflicts || class == &a->stats.too_large)
@@ -285,15 +293,16 @@ static __attribute__((noinline)) void *from_heap_locked(stw_allocator *a, stw_st
         a->stats.heap_peak_bytes = a->stats.heap_live_bytes;
     if (!p)
         p = s->heap->space.base + ((uint64_t)s->heap->blocks[b].start << STW_UNIT_SHIFT);
-    record_locked(a, p, units, b, s, false, vote);
+    record_locked(a, stwi_table_find(&a->elsewhere, (uintptr_t)p), p, units, b, s, false, entry);
+    a->elsewhere.count++;
     return p;
 }
 
 /* A place in idle arena space; NULL: none. */
-static __attribute__((noinline)) void *guest_locked(stw_allocator *a, const stw_stream *s, uint64_t units, uint32_t list, uint32_t vote)
+static __attribute__((noinline)) void *guest_locked(stw_allocator *a, const stw_stream *s, uint64_t units, uint32_t list, uint32_t entry)
 {
     uint32_t end, atom = stwi_guest_find_locked(a, s, list, units, &end);
-    void *p = guest_at_locked(a, s, units, atom, end, vote);
+    void *p = guest_at_locked(a, s, units, atom, end, entry);
     a->stats.dynamic += p != NULL;
     return p;
 }
@@ -310,7 +319,35 @@ static __attribute__((noinline)) void lap_locked(stw_allocator *a)
     a->lap_heap = served;
 }
 
-static inline void *malloc_locked(stw_allocator *a, uint64_t units, uint64_t handle)
+/* Most requests: the planned entry that is expected, of its size, free, in committed memory, and no order to keep. NULL: it is none of
+ * these, nothing changed. Does what malloc_locked would do. */
+static inline void *in_step_locked(stw_allocator *a, uint64_t units, uint64_t handle)
+{
+    stw_matcher *m = &a->match;
+    const stw_stream *s = a->last_stream;
+    if (__builtin_expect(!s || s->handle != handle || s->plan < 0 || m->len != 1 || a->order, 0))
+        return NULL;
+    const uint32_t p = m->first;
+    const stw_plan_entry e = a->entries[p];
+    const stw_slot *slot = &a->slots[e.slot];
+    if (__builtin_expect(slot->stream != s->plan || slot->hi != units || !(slot->flags & STW_SLOT_PLANNED) || p + 1 == m->n, 0))
+        return NULL;
+    bool sure = units > STW_COMMON_UNITS && m->n_votes == 0; /* what it scores then is enough, whatever the frees say */
+    if (!sure && stwi_score(m, p, slot, e.life_nf, units) <= STW_SURE_SCORE)
+        return NULL;
+    if (__builtin_expect(slot->lo + units > a->arena.solid, 0) ||
+        !stwi_range_take(a->occupied, slot->atom_begin, slot->atom_end, slot->atoms))
+        return NULL;
+    stwi_match_step(m, p + 1);
+    if (units > STW_COMMON_UNITS)
+        a->resized = 0;
+    a->stats.hits++;
+    void *at = a->arena.base + ((uint64_t)slot->lo << STW_UNIT_SHIFT);
+    record_locked(a, &a->in_arena.recs[slot->place], at, units, e.slot, s, true, p);
+    return at;
+}
+
+static __attribute__((noinline)) void *malloc_locked(stw_allocator *a, uint64_t units, uint64_t handle)
 {
     stw_stream *s = a->last_stream;
     if (!s || s->handle != handle)
@@ -318,22 +355,18 @@ static inline void *malloc_locked(stw_allocator *a, uint64_t units, uint64_t han
     uint32_t entry = STW_NO_ENTRY;
     if (s && s->plan >= 0)
         entry = stwi_match_locked(a, units, (uint16_t)s->plan);
-    a->match.answer = entry;
-    if (!s || !stwi_table_ensure(&a->live)) {
-        a->stats.failed++;
-        stwi_say_failed_locked(a, s, units);
-        return NULL;
-    }
+    if (!s)
+        return fail_locked(a, s, units);
     if (entry == STW_NO_ENTRY)
-        return from_heap_locked(a, s, units, STW_NO_ENTRY, STW_NO_ENTRY, &a->stats.unknown);
+        return from_heap_locked(a, s, units, STW_NO_ENTRY, &a->stats.unknown);
     if (__builtin_expect(entry + 1 == a->match.n, 0))
         lap_locked(a);
     const stw_plan_entry e = a->entries[entry];
-    uint32_t id = e.slot, vote = stwi_vote(&a->match, entry, e.life_nf);
+    const uint32_t id = e.slot;
     const stw_slot *slot = &a->slots[id];
     if (!(slot->flags & STW_SLOT_PLANNED)) {
-        void *guest = slot->list != 0 ? guest_locked(a, s, units, slot->list - 1, vote) : NULL;
-        return guest ? guest : from_heap_locked(a, s, units, entry, vote, &a->stats.dynamic);
+        void *guest = slot->list != 0 ? guest_locked(a, s, units, slot->list - 1, entry) : NULL;
+        return guest ? guest : from_heap_locked(a, s, units, entry, &a->stats.dynamic);
     }
     if (__builtin_expect(units == slot->hi, 1)) {
         if (units > STW_COMMON_UNITS)
@@ -341,15 +374,15 @@ static inline void *malloc_locked(stw_allocator *a, uint64_t units, uint64_t han
     } else {
         a->resized++;
         if (units > slot->hi)
-            return from_heap_locked(a, s, units, entry, vote, &a->stats.too_large);
+            return from_heap_locked(a, s, units, entry, &a->stats.too_large);
         if (a->resized < STW_RESIZED_TRUSTED) /* it may only pass for the entry */
-            return from_heap_locked(a, s, units, entry, vote, &a->stats.unknown);
+            return from_heap_locked(a, s, units, entry, &a->stats.unknown);
     }
-    if (!take_locked(a, s, slot->atom_begin, slot->atom_end, slot->lo, units))
-        return from_heap_locked(a, s, units, entry, vote, &a->stats.conflicts);
+    if (!take_locked(a, s, slot->atom_begin, slot->atom_end, slot->atoms, slot->lo, units))
+        return from_heap_locked(a, s, units, entry, &a->stats.conflicts);
     void *p = a->arena.base + ((uint64_t)slot->lo << STW_UNIT_SHIFT);
     a->stats.hits++;
-    record_locked(a, p, units, id, s, true, vote);
+    record_locked(a, &a->in_arena.recs[slot->place], p, units, id, s, true, entry);
     return p;
 }
 
@@ -359,9 +392,12 @@ void *stw_malloc(stw_allocator *a, size_t size, uint64_t stream)
     if (!a)
         return NULL;
     stw_owner *owner = stwi_lock(&a->lock);
-    if (__builtin_expect(size - 1 < STW_MAX_REQUEST, 1))
-        p = malloc_locked(a, (size + STW_PLAN_ALIGN - 1) >> STW_UNIT_SHIFT, stream);
-    else if (size == 0)
+    uint64_t units = (size + STW_PLAN_ALIGN - 1) >> STW_UNIT_SHIFT;
+    if (__builtin_expect(size - 1 < STW_MAX_REQUEST, 1)) {
+        p = in_step_locked(a, units, stream);
+        if (__builtin_expect(!p, 0))
+            p = malloc_locked(a, units, stream);
+    } else if (size == 0)
         a->stats.zero_size++;
     else
         a->stats.failed++;
@@ -369,36 +405,59 @@ void *stw_malloc(stw_allocator *a, size_t size, uint64_t stream)
     return p;
 }
 
-/* The end of a live allocation. Whether its free concerns other streams is a constant to the compiler. */
-static inline __attribute__((always_inline)) void end_locked(stw_allocator *a, stw_rec *r, bool ordered)
+/* What a free is to the matcher and the counters. */
+static inline void count_free_locked(stw_allocator *a, const stw_rec *r)
 {
-    uint64_t bytes = (uint64_t)r->units << STW_UNIT_SHIFT;
-    a->match.inner -= r->inner;
-    stwi_match_freed(&a->match, r->vote);
+    stwi_match_freed(&a->match, r->fate);
+    a->stats.live_bytes -= (uint64_t)r->units << STW_UNIT_SHIFT;
+    a->stats.frees++;
+}
+
+static void end_locked(stw_allocator *a, stw_rec *r)
+{
+    count_free_locked(a, r);
     if (r->planned) {
         uint32_t begin, end;
-        stwi_arena_atoms(a, r, &begin, &end);
-        if (ordered)
+        uint64_t mask = stwi_arena_atoms(a, r, &begin, &end);
+        if (r->ordered)
             stwi_order_freed_locked(a, r, begin, end);
-        stwi_range_give(a->occupied, begin, end);
+        stwi_range_give(a->occupied, begin, end, mask);
+        r->units = 0;
     } else {
-        if (ordered)
+        if (r->ordered)
             stwi_limbo_enter_locked(a, r);
         else if (__builtin_expect(r->ref & STW_STITCHED, 0))
             stwi_stitch_give_locked(a, r->ref);
         else
             stwi_heap_free_locked(a->streams[r->stream].heap, r->ref);
-        a->stats.heap_live_bytes -= bytes;
+        a->stats.heap_live_bytes -= (uint64_t)r->units << STW_UNIT_SHIFT;
+        stwi_table_remove(&a->elsewhere, r);
     }
-    stwi_table_remove(&a->live, r);
-    a->stats.live_bytes -= bytes;
-    a->stats.frees++;
 }
 
-static __attribute__((noinline)) void end_ordered_locked(stw_allocator *a, stw_rec *r)
+/* Frees what r is the record of, if anything; answers as stw_free does. */
+static __attribute__((noinline)) int free_locked(stw_allocator *a, stw_rec *r)
 {
+    if (r->units == 0) {
+        a->stats.bad_free++;
+        return -1;
+    }
     if (!r->pinned)
-        end_locked(a, r, true);
+        end_locked(a, r);
+    return 0;
+}
+
+/* Most frees: of a slot, and nobody else's concern. False: it is none of these, nothing changed.
+ * Does what free_locked would do. */
+static inline bool free_slot_locked(stw_allocator *a, stw_rec *r)
+{
+    if (__builtin_expect(r->units == 0 || !r->planned || r->ordered || r->ref & STW_GUEST, 0))
+        return false;
+    const stw_slot *slot = &a->slots[r->ref];
+    stwi_range_give(a->occupied, slot->atom_begin, slot->atom_end, slot->atoms);
+    count_free_locked(a, r);
+    r->units = 0;
+    return true;
 }
 
 int stw_free(stw_allocator *a, void *p)
@@ -408,16 +467,10 @@ int stw_free(stw_allocator *a, void *p)
     if (!a)
         return -1;
     stw_owner *owner = stwi_lock(&a->lock);
-    stw_rec *r = stwi_table_find(&a->live, (uintptr_t)p);
+    stw_rec *r = stwi_live_find(a, p);
     int result = 0;
-    if (r->units == 0) {
-        a->stats.bad_free++;
-        result = -1;
-    } else if (__builtin_expect(r->ordered, 0)) {
-        end_ordered_locked(a, r);
-    } else {
-        end_locked(a, r, false);
-    }
+    if (__builtin_expect(!free_slot_locked(a, r), 0))
+        result = free_locked(a, r);
     stwi_unlock(&a->lock, owner);
     return result;
 }
@@ -429,7 +482,7 @@ int stw_record_stream(stw_allocator *a, void *p, uint64_t stream)
     if (!a)
         return -1;
     stw_owner *owner = stwi_lock(&a->lock);
-    stw_rec *r = stwi_table_find(&a->live, (uintptr_t)p);
+    stw_rec *r = stwi_live_find(a, p);
     int result = r->units != 0 ? 0 : -1;
     if (result == 0 && a->backend.event_record && a->streams[r->stream].handle != stream) {
         const stw_stream *s = make_stream_locked(a, stream);

@@ -35,7 +35,7 @@ size_t stw_size(stw_allocator *a, const void *p)
     if (!a || !p)
         return 0;
     stw_owner *owner = stwi_lock(&a->lock);
-    size_t bytes = (size_t)stwi_table_find(&a->live, (uintptr_t)p)->units << STW_UNIT_SHIFT;
+    size_t bytes = (size_t)stwi_live_find(a, p)->units << STW_UNIT_SHIFT;
     stwi_unlock(&a->lock, owner);
     return bytes;
 }
@@ -45,12 +45,9 @@ void stw_walk(stw_allocator *a, void (*f)(void *ctx, void *p, size_t size, uint6
     if (!a || !f)
         return;
     stw_owner *owner = stwi_lock(&a->lock);
-    for (uint64_t i = 0; i <= a->live.mask; i++) {
-        const stw_rec *r = &a->live.recs[i];
-        if (r->units != 0)
-            f(ctx, (void *)(uintptr_t)r->key, (size_t)r->units << STW_UNIT_SHIFT, a->streams[r->stream].handle,
-              r->planned && !(r->ref & STW_GUEST));
-    }
+    for (const stw_rec *r = NULL; (r = stwi_live_next(a, r)) != NULL;)
+        f(ctx, (void *)(uintptr_t)r->key, (size_t)r->units << STW_UNIT_SHIFT, a->streams[r->stream].handle,
+          r->planned && !(r->ref & STW_GUEST));
     stwi_unlock(&a->lock, owner);
 }
 
@@ -77,13 +74,10 @@ static const char *check_table(const stw_table *t)
 /* Each record against the slot or block it names; planned ones are marked in `seen`. */
 static const char *check_records(const stw_allocator *a, uint64_t *seen, census *c)
 {
-    for (uint64_t i = 0; i <= a->live.mask; i++) {
-        const stw_rec *r = &a->live.recs[i];
-        if (r->units == 0)
-            continue;
+    for (const stw_rec *r = NULL; (r = stwi_live_next(a, r)) != NULL;) {
         c->n++;
         c->units += r->units;
-        c->inner += r->inner;
+        c->inner += r->fate >> 31;
         if (r->stream >= a->n_streams)
             return "a live allocation has no stream";
         const stw_stream *s = &a->streams[r->stream];
@@ -97,7 +91,7 @@ static const char *check_records(const stw_allocator *a, uint64_t *seen, census 
             if (s->plan < 0 || begin >= end || end > a->plan.n_atoms ||
                 r->key != (uintptr_t)a->arena.base + ((uint64_t)a->plan.bounds[begin] << STW_UNIT_SHIFT))
                 return "a guest is not where its record says";
-            if (!stwi_range_take(seen, begin, end))
+            if (!stwi_range_take(seen, begin, end, stwi_mask_of(begin, end)))
                 return "two live allocations of the arena overlap";
             c->atoms += end - begin;
         } else if (r->planned) {
@@ -105,7 +99,7 @@ static const char *check_records(const stw_allocator *a, uint64_t *seen, census 
             if (!slot || slot->stream != s->plan || r->units > slot->hi ||
                 r->key != (uintptr_t)a->arena.base + ((uint64_t)slot->lo << STW_UNIT_SHIFT))
                 return "a planned allocation is not at its slot";
-            if (!stwi_range_take(seen, slot->atom_begin, slot->atom_end))
+            if (!stwi_range_take(seen, slot->atom_begin, slot->atom_end, slot->atoms))
                 return "two live planned allocations overlap";
             c->atoms += slot->atom_end - slot->atom_begin;
         } else if (r->ref & STW_STITCHED) {
@@ -143,7 +137,8 @@ static int check_locked(const stw_allocator *a, uint64_t *seen, const char **sen
     census c = {0};
     uint64_t heap_live, used_n = 0, used_units = 0, limbo_n = 0, limbo_units = 0, committed = a->arena.committed_bytes;
     const stw_stats *s = &a->stats;
-    if ((*sentence = check_table(&a->live)) != NULL || (*sentence = check_table(&a->handles)) != NULL)
+    if ((*sentence = check_table(&a->elsewhere)) != NULL || (*sentence = check_table(&a->handles)) != NULL ||
+        (*sentence = stwi_places_check(a)) != NULL)
         return 1;
     if ((*sentence = check_streams(a)) != NULL)
         return 2;

@@ -207,8 +207,10 @@ static bool horizon(const stw_allocator *a, uint32_t entry, uint32_t *at, uint64
 
 const uint64_t *stwi_guest_needs_locked(stw_allocator *a, uint32_t entry)
 {
-    uint32_t at, list = entry != STW_NO_ENTRY ? a->slots[a->entries[entry].slot].list : 0;
+    uint32_t at, list = 0;
     uint64_t step, least;
+    if (entry != STW_NO_ENTRY)
+        list = stwi_list(&a->slots[a->entries[entry].slot]);
     if (list != 0)
         return a->plan.needs + (size_t)(list - 1) * a->plan.words;
     if (!horizon(a, entry, &at, &step, &least))

@@ -111,15 +111,14 @@ void stwi_fork_remove(stw_allocator *a);
 
 typedef struct {
     uint64_t key;
-    uint32_t units;  /* 0: this cell is empty */
+    uint32_t units;  /* 0: this cell is empty; of in_arena: nothing is live there */
     uint32_t ref;    /* planned: slot, or STW_GUEST + first atom; heap: block; of a stream: its index */
-    uint32_t stream : 27; /* index in a->streams */
+    uint32_t stream : 28; /* index in a->streams */
     uint32_t ordered : 1; /* its free concerns other streams: in a shared arena, marked or pinned */
     uint32_t marked : 1;  /* other streams use it, too (stw_marks.c) */
     uint32_t pinned : 1;  /* others that could not be noted: it is never reused */
-    uint32_t inner : 1;   /* of a loop entry that dies within its iteration */
     uint32_t planned : 1; /* 1: in the arena */
-    uint32_t vote;   /* of a request that matched a firm entry: the position at which it is freed; else STW_NO_ENTRY */
+    uint32_t fate;   /* of the entry that its request was matched with (stw_matcher.fates); none: STW_NO_VOTE */
 } stw_rec;
 
 typedef struct {
@@ -281,8 +280,12 @@ const char *stwi_heap_check(const stw_heap *h, uint64_t *used_blocks, uint64_t *
 typedef struct {
     uint32_t lo, hi;                /* units, as in stw_plan_slot */
     uint32_t atom_begin, atom_end;  /* planned: its atoms, half-open */
+    uint64_t atoms;                 /* planned: the same, as bits of one word (stwi_mask_of) */
     uint16_t stream, flags;         /* as in stw_plan_slot */
-    uint32_t list;                  /* dynamic: 1 + its list of needs; 0: none */
+    union {
+        uint32_t list;  /* dynamic: 1 + its list of needs; 0: none (stwi_list) */
+        uint32_t place; /* planned: cell of a->in_arena */
+    };
 } stw_slot;
 
 typedef struct {
@@ -333,6 +336,8 @@ enum { STW_SYNC, STW_LOST, STW_SEARCH };
 #define STW_COPIES 4u /* that a loop may consist of: the compiler unrolls no further */
 #define STW_ANCHOR_WITHIN 64u /* entries from the loop's start that may be the anchor */
 #define STW_COMMON_UNITS (4096 >> STW_UNIT_SHIFT) /* up to it sizes are common: an equal one says little, and none is the anchor */
+#define STW_INNER 0x80000000u   /* in a fate: of a loop entry that dies within its iteration */
+#define STW_NO_VOTE 0x7fffffffu /* in a fate: its free says nothing; entries are fewer */
 #define STW_SURE_SCORE 1000 /* a score above it is taken without looking further */
 
 typedef struct {
@@ -350,13 +355,13 @@ typedef struct {
     uint32_t columns; /* search: columns so far */
     uint32_t run;     /* search: of those, the last ones in a row reached by a good match */
     uint32_t anchor;  /* the loop's first entry that is easy to tell; STW_NO_ENTRY: none */
-    uint32_t answer;  /* entry of the request under way; STW_NO_ENTRY: none */
     uint32_t last;    /* the last entry of the loop that a request with an address was answered with; STW_NO_ENTRY: none so far */
     uint32_t copy;    /* entries after which the loop is the same again; all of it where it never is */
     uint64_t inner;   /* live requests of loop entries that die within their iteration */
     uint64_t search_began; /* number of the request with which the last search began; 0: none */
     int32_t stay[STW_PATH]; /* score of each path index, thousandths; STW_NONE_SCORE: dropped */
     int32_t *all;     /* search: the same for every entry, n + 1 of them */
+    uint32_t *fates;  /* of each entry: STW_INNER, and the position that its free votes for, or STW_NO_VOTE */
 } stw_matcher;
 
 /* ---- the allocator ---- */
@@ -372,7 +377,8 @@ struct stw_allocator {
     struct stw_stitch *stitch; /* NULL: nothing is stitched */
     struct stw_order *order; /* NULL: no stream ever waits for another */
     bool shared;             /* streams may use each other's addresses, and the order is there */
-    stw_table live;          /* address -> allocation */
+    stw_table in_arena;      /* address -> live allocation there: a key for every atom, made once */
+    stw_table elsewhere;     /* the same of heaps and stitched ranges: keys of what is live */
     stw_stats stats;         /* counters; stw_get_stats fills in what can be derived */
     stw_matcher match;
     /* The rest: */
@@ -402,6 +408,35 @@ struct stw_allocator {
 static inline stw_granules stwi_granules(const stw_allocator *a, uint64_t start, uint64_t units)
 {
     return (stw_granules){start >> a->granule_shift, (start + units + (UINT64_C(1) << a->granule_shift) - 1) >> a->granule_shift};
+}
+
+static inline bool stwi_in_arena(const stw_allocator *a, uint64_t at)
+{
+    return at - (uintptr_t)a->arena.base < a->arena.bytes;
+}
+
+/* ---- live allocations (stw_table.c) ---- */
+
+bool stwi_places_make(stw_allocator *a); /* a->in_arena, and where slots are in it; false: no memory */
+const char *stwi_places_check(const stw_allocator *a);
+/* The live allocation after r, in no particular order; NULL begins, and ends. */
+const stw_rec *stwi_live_next(const stw_allocator *a, const stw_rec *r);
+
+/* The cell of the atom that begins at an address of the arena; where none does, an empty one. */
+static inline stw_rec *stwi_place(const stw_allocator *a, uint64_t at)
+{
+    const stw_table *t = &a->in_arena;
+    uint64_t i = stwi_home(t, at);
+    while (__builtin_expect(t->recs[i].key != at, 0) && t->recs[i].key != 0)
+        i = (i + 1) & t->mask;
+    return &t->recs[i];
+}
+
+/* The record of what lives at p; where nothing does, one of 0 units. */
+static inline stw_rec *stwi_live_find(const stw_allocator *a, const void *p)
+{
+    uint64_t at = (uintptr_t)p;
+    return __builtin_expect(stwi_in_arena(a, at), 1) ? stwi_place(a, at) : stwi_table_find(&a->elsewhere, at);
 }
 
 /* Requests that heaps have served. */
@@ -439,28 +474,24 @@ static inline int32_t stwi_score(const stw_matcher *m, uint32_t p, const stw_slo
     return v + (m->nf >= (life_nf >> 28 & 3) && m->nf <= life_nf >> 30 ? 1000 : -1500);
 }
 
-/* The position that the free of entry p's request names: the request before which it usually comes. */
-static inline uint32_t stwi_vote(const stw_matcher *m, uint32_t p, uint32_t life_nf)
+/* A request of entry e is answered with an address; returns its fate. */
+static inline uint32_t stwi_match_placed(stw_matcher *m, uint32_t e)
 {
-    if (!(life_nf & STW_ENTRY_FIRM))
-        return STW_NO_ENTRY;
-    uint32_t at = p + (life_nf & STW_ENTRY_LIFE_MAX);
-    return at < m->n ? at : m->wrap + (at - m->n) % (m->n - m->wrap);
+    if (e == STW_NO_ENTRY)
+        return STW_NO_VOTE;
+    if (e >= m->wrap)
+        m->last = e;
+    m->inner += m->fates[e] >> 31;
+    return m->fates[e];
 }
 
-/* Whether the request of entry p is dead when its iteration is over. */
-static inline bool stwi_inner(const stw_matcher *m, uint32_t p, uint32_t life_nf)
+/* It is freed. */
+static inline void stwi_match_freed(stw_matcher *m, uint32_t fate)
 {
-    uint32_t life = life_nf & STW_ENTRY_LIFE_MAX, end = m->wrap + m->copy;
-    while (end <= p) /* copies are few */
-        end += m->copy;
-    return p >= m->wrap && life < STW_ENTRY_LIFE_MAX && p + life <= end;
-}
-
-static inline void stwi_match_freed(stw_matcher *m, uint32_t vote)
-{
+    const uint32_t vote = fate & STW_NO_VOTE;
+    m->inner -= fate >> 31;
     m->nf += m->nf < 3;
-    if (vote == STW_NO_ENTRY)
+    if (vote == STW_NO_VOTE)
         return;
     if (m->mode == STW_SYNC) { /* a free of the past is late, and says nothing */
         uint32_t p = m->first + m->best;
@@ -485,6 +516,14 @@ void stwi_match_init(stw_matcher *m, const stw_plan *p);
 uint32_t stwi_match_position(const stw_matcher *m); /* entry expected next; n: lost */
 const char *stwi_match_check(const stw_matcher *m);
 
+/* The entry expected, p, is what was asked for; next is what follows it. */
+static inline void stwi_match_step(stw_matcher *m, uint32_t next)
+{
+    m->first = next;
+    m->average += (int32_t)((uint32_t)(STW_WHOLE - m->average) / 64); /* never negative */
+    m->nf = m->n_votes = 0;
+}
+
 static inline uint32_t stwi_match_locked(stw_allocator *a, uint64_t units, uint16_t stream)
 {
     stw_matcher *m = &a->match;
@@ -493,18 +532,67 @@ static inline uint32_t stwi_match_locked(stw_allocator *a, uint64_t units, uint1
         const stw_plan_entry e = a->entries[p];
         const stw_slot *s = &a->slots[e.slot];
         if (s->stream == stream && stwi_score(m, p, s, e.life_nf, units) > STW_SURE_SCORE) {
-            m->first = stwi_succ(m, p);
-            m->average += (STW_WHOLE - m->average) / 64;
-            m->nf = m->n_votes = 0;
+            stwi_match_step(m, stwi_succ(m, p));
             return p;
         }
     }
     return stwi_match_slow_locked(a, units, stream);
 }
 
+/* ---- ranges of the occupancy bitmap ---- */
+
+static inline uint64_t stwi_mask(uint32_t begin, uint32_t end) /* bits begin..end-1 of 0..63; end > begin */
+{
+    return (~UINT64_C(0) >> (64 - (end - begin))) << begin;
+}
+
+/* Bits [begin, end) of the word of begin; 0: they reach into more than one. */
+static inline uint64_t stwi_mask_of(uint32_t begin, uint32_t end)
+{
+    return begin >> 6 == (end - 1) >> 6 ? stwi_mask(begin & 63, (begin & 63) + (end - begin)) : 0;
+}
+
+bool stwi_range_take_wide(uint64_t *bits, uint32_t begin, uint32_t end);
+void stwi_range_give_wide(uint64_t *bits, uint32_t begin, uint32_t end);
+
+/* Sets bits [begin, end), whose mask it is, if all are clear, else changes nothing. */
+static inline bool stwi_range_take(uint64_t *bits, uint32_t begin, uint32_t end, uint64_t mask)
+{
+    if (__builtin_expect(mask == 0, 0))
+        return stwi_range_take_wide(bits, begin, end);
+    uint64_t *w = &bits[begin >> 6];
+    if (*w & mask)
+        return false;
+    *w |= mask;
+    return true;
+}
+
+static inline void stwi_range_give(uint64_t *bits, uint32_t begin, uint32_t end, uint64_t mask)
+{
+    if (__builtin_expect(mask == 0, 0))
+        stwi_range_give_wide(bits, begin, end);
+    else
+        bits[begin >> 6] &= ~mask;
+}
+
+/* Sets bits [begin, end), set already or not. */
+static inline void stwi_set_bits(uint64_t *bits, uint32_t begin, uint32_t end)
+{
+    for (uint32_t i = begin; i < end; i = (i | 63) + 1) {
+        uint32_t stop = (i | 63) + 1 < end ? (i | 63) + 1 : end;
+        bits[i >> 6] |= stwi_mask(i & 63, (i & 63) + (stop - i));
+    }
+}
+
 /* ---- guests (stw_guest.c): dynamic requests in idle space of the arena ---- */
 
 #define STW_GUEST 0x80000000u /* in stw_rec.ref: slots and atoms are fewer */
+
+/* 1 + the list of needs of a slot; 0: none. */
+static inline uint32_t stwi_list(const stw_slot *s)
+{
+    return s->flags & STW_SLOT_PLANNED ? 0 : s->list;
+}
 
 /* First atom of the best place for `units` of a plan stream, free and not named by the list;
  * *end: one past the last atom it would touch. STW_NO_ENTRY: none. */
@@ -522,16 +610,18 @@ uint32_t stwi_atom_at(const stw_plan *p, uint64_t unit);
 /* The same, where bounds[atom] < unit, for an answer that is not far from it. */
 uint32_t stwi_atom_after(const stw_plan *p, uint32_t atom, uint64_t unit);
 
-/* The atoms that a live allocation in the arena covers. */
-static inline void stwi_arena_atoms(const stw_allocator *a, const stw_rec *r, uint32_t *begin, uint32_t *end)
+/* The atoms that a live allocation in the arena covers; returns their mask. */
+static inline uint64_t stwi_arena_atoms(const stw_allocator *a, const stw_rec *r, uint32_t *begin, uint32_t *end)
 {
     if (r->ref & STW_GUEST) {
         *begin = r->ref & ~STW_GUEST;
         *end = stwi_atom_after(&a->plan, *begin, (uint64_t)a->plan.bounds[*begin] + r->units);
-    } else {
-        *begin = a->slots[r->ref].atom_begin;
-        *end = a->slots[r->ref].atom_end;
+        return stwi_mask_of(*begin, *end);
     }
+    const stw_slot *slot = &a->slots[r->ref];
+    *begin = slot->atom_begin;
+    *end = slot->atom_end;
+    return slot->atoms;
 }
 
 /* ---- requests made of several holes (stw_stitch.c) ---- */
@@ -580,45 +670,6 @@ bool stwi_limbo_leave_locked(stw_allocator *a, stw_stream *s, bool wait);
 bool stwi_limbo_leave_all_locked(stw_allocator *a, bool wait); /* of all heaps */
 const char *stwi_order_check(const stw_allocator *a);
 const char *stwi_marks_check(const stw_allocator *a, uint64_t *limbo_blocks, uint64_t *limbo_units);
-
-/* ---- ranges of the occupancy bitmap ---- */
-
-static inline uint64_t stwi_mask(uint32_t begin, uint32_t end) /* bits begin..end-1 of 0..63; end > begin */
-{
-    return (~UINT64_C(0) >> (64 - (end - begin))) << begin;
-}
-
-bool stwi_range_take_wide(uint64_t *bits, uint32_t begin, uint32_t end);
-void stwi_range_give_wide(uint64_t *bits, uint32_t begin, uint32_t end);
-
-/* Sets bits [begin, end) if all are clear, else changes nothing. */
-static inline bool stwi_range_take(uint64_t *bits, uint32_t begin, uint32_t end)
-{
-    if (__builtin_expect(begin >> 6 != (end - 1) >> 6, 0))
-        return stwi_range_take_wide(bits, begin, end);
-    uint64_t mask = stwi_mask(begin & 63, (begin & 63) + (end - begin)), *w = &bits[begin >> 6];
-    if (*w & mask)
-        return false;
-    *w |= mask;
-    return true;
-}
-
-static inline void stwi_range_give(uint64_t *bits, uint32_t begin, uint32_t end)
-{
-    if (__builtin_expect(begin >> 6 != (end - 1) >> 6, 0))
-        stwi_range_give_wide(bits, begin, end);
-    else
-        bits[begin >> 6] &= ~stwi_mask(begin & 63, (begin & 63) + (end - begin));
-}
-
-/* Sets bits [begin, end), set already or not. */
-static inline void stwi_set_bits(uint64_t *bits, uint32_t begin, uint32_t end)
-{
-    for (uint32_t i = begin; i < end; i = (i | 63) + 1) {
-        uint32_t stop = (i | 63) + 1 < end ? (i | 63) + 1 : end;
-        bits[i >> 6] |= stwi_mask(i & 63, (i & 63) + (stop - i));
-    }
-}
 
 #pragma GCC visibility pop
 #endif

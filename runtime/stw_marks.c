@@ -153,9 +153,8 @@ const char *stwi_marks_check(const stw_allocator *a, uint64_t *limbo_blocks, uin
     uint64_t nodes = 1, marked = 0;
     for (uint32_t m = o ? o->spare : 0; m; m = o->nodes[m].next)
         nodes++;
-    for (uint64_t i = 0; o && i <= a->live.mask; i++) {
-        const stw_rec *r = &a->live.recs[i];
-        if (r->units == 0 || !r->marked)
+    for (const stw_rec *r = NULL; o && (r = stwi_live_next(a, r)) != NULL;) {
+        if (!r->marked)
             continue;
         const stw_rec *head = stwi_table_find(&o->marked, r->key);
         if (head->units == 0)

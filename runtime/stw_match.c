@@ -316,6 +316,24 @@ static uint32_t find_copy(const stw_matcher *m, const stw_plan *p)
     return n;
 }
 
+/* The position that the free of entry p's request names: the request before which it usually comes. */
+static uint32_t vote_of(const stw_matcher *m, uint32_t p, uint32_t life_nf)
+{
+    if (!(life_nf & STW_ENTRY_FIRM))
+        return STW_NO_VOTE;
+    uint32_t at = p + (life_nf & STW_ENTRY_LIFE_MAX);
+    return at < m->n ? at : m->wrap + (at - m->n) % (m->n - m->wrap);
+}
+
+/* Whether the request of entry p is dead when its iteration is over. */
+static bool dies_within(const stw_matcher *m, uint32_t p, uint32_t life_nf)
+{
+    uint32_t life = life_nf & STW_ENTRY_LIFE_MAX, end = m->wrap + m->copy;
+    while (end <= p) /* copies are few */
+        end += m->copy;
+    return p >= m->wrap && life < STW_ENTRY_LIFE_MAX && p + life <= end;
+}
+
 void stwi_match_init(stw_matcher *m, const stw_plan *p)
 {
     m->n = p->n_entries;
@@ -323,6 +341,8 @@ void stwi_match_init(stw_matcher *m, const stw_plan *p)
     m->nf = m->n_votes = 0;
     m->anchor = m->last = STW_NO_ENTRY;
     m->copy = find_copy(m, p);
+    for (uint32_t i = 0; i < m->n; i++)
+        m->fates[i] = vote_of(m, i, p->entries[i].life_nf) | (dies_within(m, i, p->entries[i].life_nf) ? STW_INNER : 0);
     for (uint32_t i = m->wrap; i < m->n && i < m->wrap + STW_ANCHOR_WITHIN && m->anchor == STW_NO_ENTRY; i++) {
         const stw_slot *s = &p->slots[p->entries[i].slot];
         if ((s->flags & (STW_SLOT_PLANNED | STW_SLOT_OPTIONAL)) == STW_SLOT_PLANNED && s->hi > STW_COMMON_UNITS)

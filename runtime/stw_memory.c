@@ -54,10 +54,7 @@ static uint64_t arena_give_locked(stw_allocator *a, hold held, uint64_t most)
     if (a->arena.committed_bytes == 0 || most == 0)
         return 0;
     memset(a->touched, 0, a->arena.pages_bytes);
-    for (uint64_t i = 0; i <= a->live.mask; i++) {
-        const stw_rec *r = &a->live.recs[i];
-        if (r->units == 0 || !r->planned)
-            continue;
+    for (const stw_rec *r = NULL; (r = stwi_live_next(a, r)) != NULL && r->planned;) { /* the arena's come first */
         stw_granules g = stwi_granules(a, (r->key - (uintptr_t)a->arena.base) >> STW_UNIT_SHIFT, r->units);
         stwi_bits_set(a->touched, g.from, g.to, true);
     }

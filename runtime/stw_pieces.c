@@ -73,11 +73,6 @@ void stwi_collect_heap(const stw_allocator *a, const stw_heap *h)
     }
 }
 
-bool stwi_in_arena(const stw_allocator *a, uint64_t at)
-{
-    return at - (uintptr_t)a->arena.base < a->arena.bytes && a->arena.base;
-}
-
 const stw_piece *stwi_run_of(const stw_allocator *a, const stw_piece *p)
 {
     const stw_stitch *st = a->stitch;
@@ -118,7 +113,7 @@ void stwi_give_pieces(stw_allocator *a, stw_stitched *r, uint32_t n)
         if (begin < end) {
             if (a->order)
                 stwi_order_freed_locked(a, &whose, begin, end);
-            stwi_range_give(a->occupied, begin, end);
+            stwi_range_give(a->occupied, begin, end, stwi_mask_of(begin, end));
         }
     }
 }

@@ -255,7 +255,7 @@ const char *stwi_stitch_check(const stw_allocator *a, uint64_t *seen, uint64_t *
             all += q->granules;
             if (stwi_in_arena(a, q->at)) {
                 stwi_atoms_of(a, q, &after, &begin, &end);
-                if (r->used && begin < end && !stwi_range_take(seen, begin, end))
+                if (r->used && begin < end && !stwi_range_take(seen, begin, end, stwi_mask_of(begin, end)))
                     return "a piece of the arena has two owners";
                 if (!stwi_space_ready(a, &a->arena, (q->at - (uintptr_t)a->arena.base) >> STW_UNIT_SHIFT, q->granules * (granule >> STW_UNIT_SHIFT)))
                     return "a piece of a range is not committed";

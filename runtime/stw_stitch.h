@@ -38,7 +38,6 @@ struct stw_stitch {
 /* Notes the granules that are idle: of the stream's part of the arena, apart from the atoms in needed; of the heap, after those. */
 void stwi_collect_arena(const stw_allocator *a, const stw_plan_stream *s, const uint64_t *needed);
 void stwi_collect_heap(const stw_allocator *a, const stw_heap *h);
-bool stwi_in_arena(const stw_allocator *a, uint64_t at);
 /* The run in which a piece lies; NULL: not all of it is idle. */
 const stw_piece *stwi_run_of(const stw_allocator *a, const stw_piece *p);
 /* The atoms that a piece of the arena touches, from *after on: the piece before it may have taken the first. */

@@ -1,5 +1,5 @@
-/* stw_table.c: memory for the runtime's records, and its table: 64-bit key -> record, open addressing with linear probing (Knuth 6.4, algorithm R
- * for removal).
+/* stw_table.c: memory for the runtime's records; its table: 64-bit key -> record, open addressing with linear probing (Knuth 6.4, algorithm R
+ * for removal); and what is live.
  *
  *     home of key = top bits of key * 2^64 / golden ratio: spreads multiples of 512 evenly
  *
@@ -9,6 +9,10 @@
  *
  * At most half of the cells are full, so a look-up reads one or two neighbouring cells. Growth
  * doubles into fresh memory and leaves everything as it was where there is none.
+ *
+ * What is live in the arena begins where an atom does, and atoms are known when the plan is: their addresses are put into a
+ * table of their own, once, and stay. A slot knows its cell, so a planned request looks nothing up, and its free empties
+ * the cell and shifts nothing. The rest comes and goes in the other table.
  */
 #define _GNU_SOURCE
 #include "stw_internal.h"
@@ -78,4 +82,52 @@ void stwi_table_drop(stw_table *t)
     if (t->recs)
         stwi_unmap(t->recs, (t->mask + 1) * sizeof *t->recs);
     t->recs = NULL;
+}
+
+bool stwi_places_make(stw_allocator *a)
+{
+    const stw_plan *p = &a->plan;
+    uint32_t log2_cells = 2;
+    while (UINT64_C(1) << log2_cells < 2 * (uint64_t)p->n_atoms)
+        log2_cells++;
+    if (!stwi_table_init(&a->in_arena, log2_cells))
+        return false;
+    for (uint32_t i = 0; i < p->n_atoms; i++) {
+        uint64_t at = (uintptr_t)a->arena.base + ((uint64_t)p->bounds[i] << STW_UNIT_SHIFT);
+        stwi_place(a, at)->key = at;
+    }
+    for (uint32_t i = 0; i < p->n_slots; i++)
+        if (p->slots[i].flags & STW_SLOT_PLANNED)
+            p->slots[i].place = (uint32_t)(stwi_place(a, (uintptr_t)a->arena.base + ((uint64_t)p->slots[i].lo << STW_UNIT_SHIFT)) - a->in_arena.recs);
+    return true;
+}
+
+const char *stwi_places_check(const stw_allocator *a)
+{
+    const stw_table *t = &a->in_arena;
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < a->plan.n_atoms; i++)
+        if (stwi_place(a, (uintptr_t)a->arena.base + ((uint64_t)a->plan.bounds[i] << STW_UNIT_SHIFT))->key == 0)
+            return "an atom has no place";
+    for (uint64_t i = 0; i <= t->mask; i++) {
+        n += t->recs[i].key != 0;
+        if (t->recs[i].units != 0 && (t->recs[i].key == 0 || !t->recs[i].planned))
+            return "what lives in the arena is not at an atom, or not planned";
+    }
+    return n == a->plan.n_atoms ? NULL : "there are places that are no atoms";
+}
+
+const stw_rec *stwi_live_next(const stw_allocator *a, const stw_rec *r)
+{
+    const stw_table *t = r && !r->planned ? &a->elsewhere : &a->in_arena;
+    for (r = r ? r + 1 : t->recs;; r++) {
+        if (r == t->recs + t->mask + 1) {
+            if (t == &a->elsewhere)
+                return NULL;
+            t = &a->elsewhere;
+            r = t->recs;
+        }
+        if (r->units != 0)
+            return r;
+    }
 }

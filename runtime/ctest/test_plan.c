@@ -27,6 +27,33 @@ static void test_late_free(void)
     end(a); /* with three alive: nothing else to say */
 }
 
+/* Addresses of the arena at which nothing lives: within an allocation, in the one that begins at one of its atoms, in a gap, behind the
+ * last, and where something has been. */
+static void test_bad_free(void)
+{
+    builder b = {0};
+    builder_stream(&b, 0, 0, 40);
+    builder_entry(&b, builder_planned(&b, 0, 0, 20), 1);
+    builder_entry(&b, builder_planned(&b, 0, 10, 5), 1);
+    builder_entry(&b, builder_planned(&b, 0, 30, 10), 1);
+    stw_allocator *a = make(&b, NULL);
+    char *p = get(a, 20);
+    CHECK_EQ(place(a, p), 0);
+    static const uint32_t wrong[] = {1, 10, 15, 20, 30, 40, 41}; /* units */
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        CHECK_EQ(stw_free(a, p + wrong[i] * 512), -1);
+        CHECK_EQ(stw_record_stream(a, p + wrong[i] * 512, 1), -1);
+        CHECK_EQ(stw_size(a, p + wrong[i] * 512), 0);
+    }
+    CHECK_EQ(stw_free(a, p + 1), -1);
+    CHECK_EQ(stw_size(a, p), 20 * 512);
+    CHECK_EQ(stw_free(a, p), 0);
+    CHECK_EQ(stw_free(a, p), -1);
+    CHECK_EQ(stats(a).bad_free, sizeof wrong / sizeof *wrong + 2);
+    CHECK_EQ(place(a, get(a, 5)), 10); /* nothing was freed by mistake, and nothing is held */
+    end(a);
+}
+
 enum { STEP = 100 };
 
 /* One pass over the ladder, with a request of `extra` bytes before entry k (k < STEP), leaving
@@ -409,6 +436,7 @@ int main(void)
     test_unknown_guests();
     test_anew();
     test_late_free();
+    test_bad_free();
     test_divergence();
     test_resized();
     test_wrap();
