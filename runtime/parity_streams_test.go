@@ -15,7 +15,8 @@ import (
 // a ring of events that has turned over.
 func TestParityStreams(t *testing.T) {
 	sum := make(reached)
-	for seed := range plantest.Seeds(*seeds / 40) {
+	n := plantest.Seeds(*seeds / 40)
+	for seed := range n {
 		src := plantest.Seeded(seed)
 		c := plantest.New(src, plantest.Config{Entries: 1500, Streams: 4, Guests: src(2) == 0, Shared: src(3) > 0})
 		s, err := model.Diverge(c.Script(src, 3, src(2) == 0), model.Spec{Late: model.Rate{Percent: float64(src(10))},
@@ -39,8 +40,9 @@ func TestParityStreams(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 	}
-	for _, what := range []string{"event records", "young waits", "old waits", "event failures", "deferred", "guests", "conflicts", "failed"} {
-		if sum[what] == 0 {
+	const rare = "old waits" // about one in two cases has one
+	for _, what := range []string{"event records", "young waits", rare, "event failures", "deferred", "guests", "conflicts", "failed"} {
+		if sum[what] == 0 && (what != rare || n >= 20) {
 			t.Errorf("no case has reached %q", what)
 		}
 	}
