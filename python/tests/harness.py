@@ -18,6 +18,11 @@ MIB, GIB = 1 << 20, 1 << 30
 needs_phantom = unittest.skipUnless(PHANTOM, "the phantom GPU (../shared/phantom) is not there")
 
 
+# What PyTorch on the phantom says, about once in a hundred processes and without us too, when a thread of autograd is
+# still there at the interpreter's exit (the phantom's notes have it). Such a process is run once more.
+EXIT_FAULT = "terminate called without an active exception"
+
+
 def environment(phantom=False, **more):
     """This process's, without what would change the allocator; `more` replaces, None removes."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("STWEAVER_", "PYTORCH_", "LD_PRELOAD"))}
@@ -32,7 +37,10 @@ def environment(phantom=False, **more):
 
 def run(*command, env=None, code=0, cwd=None):
     """Runs a command; its exit status is checked. Returns the finished process, output as text."""
-    done = subprocess.run([str(c) for c in command], env=env or environment(), cwd=cwd, capture_output=True, text=True, timeout=600)
+    for _ in range(2):  # see EXIT_FAULT
+        done = subprocess.run([str(c) for c in command], env=env or environment(), cwd=cwd, capture_output=True, text=True, timeout=600)
+        if not (done.returncode in (-6, 134) and EXIT_FAULT in done.stderr):
+            break
     if done.returncode != code:
         raise AssertionError(f"{' '.join(map(str, command))}: status {done.returncode}, not {code}\n{done.stdout[-3000:]}\n{done.stderr[-5000:]}")
     return done
