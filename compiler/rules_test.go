@@ -82,7 +82,11 @@ func (u *UnderRules) Compile(t *rapid.T, tr *ir.Trace) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := Analyse(context.Background(), tr, Options{Rules: *rules, Keep: plan.Get("kept"), Sharing: SharingOf(plan), From: c.Problem.FirstStep, To: c.Problem.LastStep})
+	o, err := OptionsOf(plan, *rules)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Analyse(context.Background(), tr, o)
 	if err != nil {
 		t.Fatal(err)
 	}

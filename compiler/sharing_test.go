@@ -60,7 +60,11 @@ func TestSharedPrograms(t *testing.T) {
 		if compiler.SharingOf(plan) != o.Sharing {
 			t.Fatalf("the plan says %+v, it was made for %+v", compiler.SharingOf(plan), o.Sharing)
 		}
-		again, err := compiler.Analyse(context.Background(), tr, compiler.Options{Sharing: compiler.SharingOf(plan), Keep: plan.Get("kept")})
+		o, err = compiler.OptionsOf(plan, o.Rules)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := compiler.Analyse(context.Background(), tr, o)
 		if err != nil {
 			t.Fatal(err)
 		}

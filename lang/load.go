@@ -22,8 +22,9 @@ const (
 
 // Program is a set of rules files that was read and checked.
 type Program struct {
-	Rules ir.Rules // complete only where there are no errors
-	Files []string // in the order they were read
+	Rules  ir.Rules // complete only where there are no errors
+	Files  []string // in the order they were read
+	Unread bool     // a file that Load was asked for could not be read: R010 or R013 says which
 	Diagnostics
 }
 
@@ -91,6 +92,7 @@ func (l *loader) include(path string, at lexer.Position, width, depth int) {
 			err = pe.Err
 		}
 		code, help := codeRead, ""
+		l.program.Unread = l.program.Unread || width == 0
 		if errors.Is(err, errTooLarge) {
 			code = codeTooLarge
 		} else if width > 0 {

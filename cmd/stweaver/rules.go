@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -49,8 +50,8 @@ func rulesCheckCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check FILE...",
 		Short: "Whether rules are right, and what their selections take of a profile",
-		Long: `check reads rules files, in order, as one program, and lists all that is wrong with them: exit code 4. With --profile it
-counts what each selection takes, too.`,
+		Long: `check reads rules files, in order, as one program, and lists all that is wrong with them: exit code 4, or 3 where one
+of them cannot be read. With --profile it counts what each selection takes, too.`,
 		Args: atLeastOne("rules file"),
 		RunE: func(cmd *cobra.Command, files []string) error {
 			p := lang.Load(a.openRules, files...)
@@ -71,10 +72,14 @@ counts what each selection takes, too.`,
 			} else {
 				a.printRulesCheck(p, out)
 			}
-			if err == nil && !out.OK {
+			switch {
+			case err != nil || out.OK:
+				return err
+			case p.Unread:
+				return &inputError{errors.New(p.Tally())}
+			default:
 				return &checkError{p.Tally()}
 			}
-			return err
 		},
 	}
 	c.Flags().StringVar(&in, "profile", "", "count what each selection takes of the profile `IN`")

@@ -58,6 +58,8 @@ func TestTamperedPlans(t *testing.T) {
 		"other iterations":     func(p *ir.Plan) { fact(p, "steps").Value = "2:4" },
 		"iterations beyond":    func(p *ir.Plan) { fact(p, "steps").Value = "2:400" },
 		"iterations of words":  func(p *ir.Plan) { fact(p, "steps").Value = "some" },
+		"kept by a new word":   func(p *ir.Plan) { fact(p, "kept").Value = "most" },
+		"once by a new word":   func(p *ir.Plan) { fact(p, "one-pass").Value = "maybe" },
 		"another rule":         func(p *ir.Plan) { r := rule(p, "keep w"); r.Value = strings.Replace(r.Value, "keep w", "keep all", 1) },
 		"a rule without place": func(p *ir.Plan) { rule(p, "keep w").Value = "keep w" },
 		"a rule of words":      func(p *ir.Plan) { rule(p, "keep w").Value = "a.rules:1:1: some words" },

@@ -77,13 +77,11 @@ func (a *app) against(cmd *cobra.Command, plan *ir.Plan, planName, in string) (*
 		out.Violations = append(out.Violations, fmt.Sprintf("%s was made from another profile than %s", planName, in))
 		return nil, out, nil
 	}
-	from, to := 0, 0
-	if steps := plan.Get("steps"); steps != "0:0" { // that is a plan without a loop
-		if from, to, err = parseRange("its fact steps,", steps); err != nil {
-			return nil, nil, &inputError{fmt.Errorf("%s: %s", planName, err)}
-		}
+	o, err := compiler.OptionsOf(plan, *rules)
+	if err != nil {
+		return nil, nil, &inputError{named(planName, err)}
 	}
-	c, err := compiler.Analyse(cmd.Context(), t, compiler.Options{Rules: *rules, Sharing: compiler.SharingOf(plan), From: from, To: to, OnePass: plan.Get("one-pass") == "true", Keep: plan.Get("kept")})
+	c, err := compiler.Analyse(cmd.Context(), t, o)
 	if err != nil {
 		return nil, nil, named(in, err)
 	}
