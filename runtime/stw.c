@@ -171,12 +171,10 @@ static stw_stream *make_stream_locked(stw_allocator *a, uint64_t handle)
     stw_rec *r = stwi_table_find(&a->handles, handle);
     if (r->units == 0) {
         if (a->n_streams == a->cap_streams) {
-            size_t bytes = a->cap_streams * sizeof *a->streams;
-            stw_stream *grown = a->cap_streams <= UINT32_MAX / 2 ? stwi_grow(a->streams, bytes, 2 * bytes) : NULL;
+            stw_stream *grown = stwi_double(a->streams, &a->cap_streams, sizeof *a->streams);
             if (!grown)
                 return NULL;
             a->streams = grown;
-            a->cap_streams *= 2;
             a->last_stream = NULL;
         }
         if (!stwi_table_ensure(&a->handles))

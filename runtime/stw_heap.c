@@ -180,14 +180,10 @@ static bool records_ensure(stw_heap *h, uint32_t more)
 {
     if (h->n_spare + (h->cap_blocks - h->n_blocks) >= more)
         return true;
-    if (h->cap_blocks > UINT32_MAX / 2)
-        return false;
-    size_t bytes = h->cap_blocks * sizeof *h->blocks;
-    stw_block *grown = stwi_grow(h->blocks, bytes, 2 * bytes);
+    stw_block *grown = stwi_double(h->blocks, &h->cap_blocks, sizeof *h->blocks);
     if (!grown)
         return false;
     h->blocks = grown;
-    h->cap_blocks *= 2;
     return true;
 }
 

@@ -42,6 +42,8 @@
 
 void *stwi_map(size_t bytes);                                /* zeroed; NULL on failure */
 void *stwi_grow(void *p, size_t old_bytes, size_t new_bytes); /* NULL: p is as it was */
+/* An array of *cap elements of `each` bytes, with room for twice as many; NULL: all is as it was. */
+void *stwi_double(void *p, uint32_t *cap, size_t each);
 void stwi_unmap(void *p, size_t bytes);
 
 /* ---- the lock (stw_lock.c) ---- */

@@ -30,12 +30,10 @@ static uint32_t node_take(stw_order *o)
         return m;
     }
     if (o->n_nodes == o->cap_nodes) {
-        size_t bytes = o->cap_nodes * sizeof *o->nodes;
-        stw_node *grown = o->cap_nodes <= UINT32_MAX / 2 ? stwi_grow(o->nodes, bytes, 2 * bytes) : NULL;
+        stw_node *grown = stwi_double(o->nodes, &o->cap_nodes, sizeof *o->nodes);
         if (!grown)
             return 0;
         o->nodes = grown;
-        o->cap_nodes *= 2;
     }
     return o->n_nodes++;
 }

@@ -7,12 +7,10 @@ static bool add_run(const stw_allocator *a, const char *base, uint64_t from, uin
 {
     stw_stitch *st = a->stitch;
     if (st->n_runs == st->cap_runs) {
-        size_t bytes = st->cap_runs * sizeof *st->runs;
-        stw_piece *grown = st->cap_runs <= UINT32_MAX / 2 ? stwi_grow(st->runs, bytes, 2 * bytes) : NULL;
+        stw_piece *grown = stwi_double(st->runs, &st->cap_runs, sizeof *st->runs);
         if (!grown)
             return false;
         st->runs = grown;
-        st->cap_runs *= 2;
     }
     st->runs[st->n_runs++] = (stw_piece){(uintptr_t)base + from * a->backend.granularity, (uint32_t)(to - from), block, 0};
     return true;

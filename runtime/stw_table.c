@@ -31,6 +31,14 @@ void *stwi_grow(void *p, size_t old_bytes, size_t new_bytes)
     return q == MAP_FAILED ? NULL : q;
 }
 
+void *stwi_double(void *p, uint32_t *cap, size_t each)
+{
+    void *q = *cap <= UINT32_MAX / 2 ? stwi_grow(p, *cap * each, 2 * (*cap * each)) : NULL;
+    if (q)
+        *cap *= 2;
+    return q;
+}
+
 void stwi_unmap(void *p, size_t bytes)
 {
     if (p)
