@@ -5,7 +5,7 @@
  * row becomes its owner and from then on enters without an atomic operation (Dice, Moir, Scherer,
  * "Quickly Reacquirable Locks"; the fence by membarrier(2) as in liburcu).
  *
- *     owner's entry (stw_internal.h)            another thread, holding the mutex
+ *     owner's entry (stw_lock.h)                another thread, holding the mutex
  *
  *     inside = 1                                owner = nobody
  *     (no fence)                                membarrier()  every thread passes a full fence

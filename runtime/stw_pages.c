@@ -12,48 +12,6 @@
  */
 #include "stw_internal.h"
 
-uint64_t stwi_bits_next(const uint64_t *bits, uint64_t from, uint64_t end, bool on)
-{
-    while (from < end) {
-        uint64_t w = bits[from >> 6];
-        w = (on ? w : ~w) >> (from & 63);
-        if (w != 0) {
-            from += (uint64_t)__builtin_ctzll(w);
-            return from < end ? from : end;
-        }
-        from = (from | 63) + 1;
-    }
-    return end;
-}
-
-uint64_t stwi_bits_last(const uint64_t *bits, uint64_t begin, uint64_t end, bool on)
-{
-    while (end > begin) {
-        uint64_t w = bits[(end - 1) >> 6];
-        w = (on ? w : ~w) << (63 - ((end - 1) & 63));
-        if (w != 0) {
-            uint64_t skip = (uint64_t)__builtin_clzll(w);
-            return end - begin > skip ? end - skip : begin;
-        }
-        end = (end - 1) & ~UINT64_C(63);
-    }
-    return begin;
-}
-
-void stwi_bits_set(uint64_t *bits, uint64_t from, uint64_t to, bool on)
-{
-    for (uint64_t i = from; i < to; i++) {
-        if ((i & 63) == 0 && to - i >= 64) {
-            bits[i >> 6] = on ? ~UINT64_C(0) : 0;
-            i += 63;
-        } else if (on) {
-            bits[i >> 6] |= UINT64_C(1) << (i & 63);
-        } else {
-            bits[i >> 6] &= ~(UINT64_C(1) << (i & 63));
-        }
-    }
-}
-
 static char *place(const stw_allocator *a, const stw_space *p, uint64_t granule)
 {
     return p->base + granule * a->backend.granularity;

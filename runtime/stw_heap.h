@@ -1,0 +1,118 @@
+/* stw_heap.h: address space that is committed by granules (stw_pages.c, stw_memory.c), and the heaps in it (stw_heap.c). Not installed. */
+#ifndef STW_HEAP_H
+#define STW_HEAP_H
+
+#include "stw.h"
+
+#include <stdbool.h>
+
+#pragma GCC visibility push(hidden)
+
+#define STW_UNIT_SHIFT 9
+#define STW_MAX_RANGE (UINT64_C(1) << 41) /* bytes of one arena or heap: units fit 32 bits */
+
+/* ---- granules (stw_pages.c, stw_memory.c) ---- */
+
+/* Address space that is committed by granules: the arena, a heap. */
+typedef struct {
+    char *base;               /* NULL: none */
+    uint64_t solid;           /* the units below are committed, all of them */
+    uint64_t bytes;           /* of address space, a multiple of the granularity */
+    uint64_t committed_bytes; /* the same */
+    uint64_t *pages;          /* bit per granule: committed */
+    size_t pages_bytes;
+} stw_space;
+
+typedef struct {
+    uint64_t from, to; /* half-open */
+} stw_granules;
+
+bool stwi_space_open(const stw_allocator *a, stw_space *p, uint64_t bytes); /* false: no memory, p is empty */
+void stwi_space_close(stw_allocator *a, stw_space *p);
+/* Gives back what is committed of the granules [from, to), the highest first, at most so many; returns how many. */
+uint64_t stwi_space_give_locked(stw_allocator *a, stw_space *p, uint64_t from, uint64_t to, uint64_t most);
+const char *stwi_space_check(const stw_allocator *a, const stw_space *p);
+bool stwi_space_ready_far(const stw_allocator *a, const stw_space *p, uint64_t start, uint64_t units);
+bool stwi_space_commit_far_locked(stw_allocator *a, stw_space *p, uint64_t start, uint64_t units);
+
+/* Whether the granules that [start, start + units) touches are committed. */
+static inline bool stwi_space_ready(const stw_allocator *a, const stw_space *p, uint64_t start, uint64_t units)
+{
+    return __builtin_expect(start + units <= p->solid, 1) || stwi_space_ready_far(a, p, start, units);
+}
+
+/* Commits them. False: no memory, nothing changed but what moved. */
+static inline bool stwi_space_commit_locked(stw_allocator *a, stw_space *p, uint64_t start, uint64_t units)
+{
+    return __builtin_expect(start + units <= p->solid, 1) || stwi_space_commit_far_locked(a, p, start, units);
+}
+
+/* Memory is given back when the device has been waited for, and that breaks a capture. */
+bool stwi_capturing_locked(const stw_allocator *a);
+/* Gives back every granule on which nothing lives: of arena and heaps, of heaps, or of all but what [start, start +
+ * units) of p touches, for which there is to be room. Returns the bytes. */
+uint64_t stwi_trim_locked(stw_allocator *a);
+uint64_t stwi_trim_heaps_locked(stw_allocator *a);
+uint64_t stwi_trim_for_locked(stw_allocator *a, const stw_space *p, uint64_t start, uint64_t units);
+/* Before the granules r of p are committed, `more` bytes of them new: gives back of what is idle elsewhere, if it would
+ * be more than ever before. */
+void stwi_move_locked(stw_allocator *a, const stw_space *p, stw_granules r, uint64_t more);
+#define STW_MOVE_ARENAS 4u /* arenas' worth that may be moved at all */
+#define STW_MOVE_LAP 128u  /* and that part of one more with each step of the plan */
+
+/* ---- the heap (stw_heap.c) ---- */
+
+#define STW_SMALL_LOG2 11
+#define STW_SMALL_UNITS (1u << STW_SMALL_LOG2) /* smaller free blocks have a list for each exact size */
+#define STW_OCTAVES (32 - STW_SMALL_LOG2)      /* larger ones have 64 trees for each power of two */
+
+/* A piece of a heap's range, free or used. Block 0 is nobody. */
+typedef struct {
+    uint32_t start, units;
+    uint32_t prev, next;  /* neighbours in address order; next also chains unused records */
+    uint32_t left, right; /* free: previous and next in its list, or children in the tree */
+    uint32_t used;        /* 1: handed out */
+    uint32_t reserved;
+} stw_block;
+
+typedef struct {
+    stw_space space;
+    uint32_t top;             /* units [0, top) are tiled by blocks */
+    uint32_t last;            /* the block that ends at top; 0: none */
+    stw_block *blocks;
+    uint32_t n_blocks, cap_blocks; /* records ever used; records there is room for */
+    uint32_t limbo, limbo_last; /* freed blocks that other streams may still use: marks of the first and the last; 0: none */
+    uint64_t n_limbo;
+    uint32_t spare, n_spare;       /* chain of unused records below n_blocks, its length */
+    uint32_t octaves;              /* bit o: large[o] is not 0 */
+    uint64_t large[STW_OCTAVES];   /* bit k: root[o][k] is not 0 */
+    uint32_t root[STW_OCTAVES][64]; /* trees of free blocks of STW_SMALL_UNITS and more */
+    uint64_t small_words;          /* bit w: small[w] is not 0 */
+    uint64_t small[STW_SMALL_UNITS / 64];
+    uint32_t head[STW_SMALL_UNITS]; /* first free block of exactly that many units */
+} stw_heap;
+
+#define STW_NO_PLAN (-1)
+#define STW_NOT_ASKED (-2)
+
+typedef struct {
+    uint64_t handle;
+    int32_t plan;   /* index of the plan's stream; STW_NO_PLAN: none, its requests match nothing; STW_NOT_ASKED before the first */
+    uint32_t index; /* of this in a->streams */
+    stw_heap *heap; /* NULL before the first request that needs it */
+} stw_stream;
+
+/* Returns a block of exactly `units` of s's heap, made when missing; 0: no memory, nothing changed. Where
+ * it may not commit, 0 also if the block would need memory that is not committed. */
+uint32_t stwi_heap_alloc_locked(stw_allocator *a, stw_stream *s, uint64_t units, bool may_commit);
+bool stwi_heap_make_locked(stw_allocator *a, stw_stream *s); /* the stream has a heap now; false: no memory */
+void stwi_heap_free_locked(stw_heap *h, uint32_t block);
+bool stwi_heap_ensure(stw_heap *h, uint32_t blocks); /* room for so many more; false: no memory */
+/* Hands out [start, start + units) of a free block, which is b or comes after b; needs room for two blocks. */
+uint32_t stwi_heap_carve_locked(stw_heap *h, uint32_t b, uint32_t start, uint32_t units);
+void stwi_heap_drop(stw_allocator *a, stw_heap *h);
+/* stw_check's part: NULL, or what is wrong. *used counts handed-out blocks and units. */
+const char *stwi_heap_check(const stw_heap *h, uint64_t *used_blocks, uint64_t *used_units);
+
+#pragma GCC visibility pop
+#endif

@@ -1,0 +1,172 @@
+/* stw_match.h: the plan as loaded (plan_load.c), and where in it we are (stw_match.c). Not installed. */
+#ifndef STW_MATCH_H
+#define STW_MATCH_H
+
+#include "stw.h"
+#include "stw_plan.h"
+
+#include <stdbool.h>
+
+#pragma GCC visibility push(hidden)
+
+#define STW_NO_ENTRY UINT32_MAX
+
+/* ---- the plan (plan_load.c) ---- */
+
+typedef struct {
+    uint32_t lo, hi;                /* units, as in stw_plan_slot */
+    uint32_t atom_begin, atom_end;  /* planned: its atoms, half-open */
+    uint64_t atoms;                 /* planned: the same, as bits of one word (stwi_mask_of) */
+    uint16_t stream, flags;         /* as in stw_plan_slot */
+    union {
+        uint32_t list;  /* dynamic: 1 + its list of needs; 0: none (stwi_list) */
+        uint32_t place; /* planned: cell of a->in_arena */
+    };
+} stw_slot;
+
+typedef struct {
+    void *bytes; /* our copy of the file; entries, streams and marks point into it */
+    size_t mapped_bytes;
+    size_t file_bytes;
+    stw_slot *slots;
+    size_t slots_mapped_bytes;
+    uint64_t arena_bytes, capacity_bytes;
+    uint32_t n_entries, n_slots, n_streams, n_marks;
+    uint32_t loop_start, n_atoms;
+    uint32_t shared_age;      /* as in stw_plan_header */
+    uint32_t n_lists, words;  /* lists of needs; 64-bit words of a bitmap over atoms */
+    uint32_t *bounds;         /* atom i is units [bounds[i], bounds[i + 1]) of the arena */
+    uint64_t *needs;          /* list l: bits of the atoms it names and of those that are kept, from word l * words on */
+    uint64_t *kept;           /* bits of the atoms that are never lent; behind the lists */
+    size_t bounds_mapped_bytes, needs_mapped_bytes;
+    const stw_plan_entry *entries;
+    const stw_plan_stream *streams;
+    const stw_plan_mark *marks;
+    uint32_t n_rules;  /* statements of rules that the plan says it obeys */
+    char rules[13];    /* the first digits of their digest; "" where there are none */
+} stw_plan;
+
+stw_status stwi_plan_load(stw_plan *out, const void *bytes, size_t n, char *err, size_t err_bytes);
+void stwi_plan_drop(stw_plan *p);
+
+uint32_t stwi_crc32c(uint32_t crc, const void *p, size_t bytes); /* running: start with 0 */
+
+/* ---- the matcher (stw_match.c) ---- */
+
+enum { STW_SYNC, STW_LOST, STW_SEARCH };
+
+#define STW_BACK 64u
+#define STW_AHEAD 700u
+#define STW_PATH (STW_BACK + STW_AHEAD + 2)
+#define STW_NONE_SCORE (INT32_MIN / 2)
+#define STW_WHOLE 1000000 /* the whole, in millionths */
+#define STW_VOTE_FOR 3000
+#define STW_VOTE_AGAINST (-1500)
+#define STW_VOUCHES (-1000) /* a match with an own score of that says that the position is right */
+#define STW_RESIZED_TRUSTED 8u /* resized requests in a row after which a smaller one gets the slot */
+#define STW_COPIES 4u /* that a loop may consist of: the compiler unrolls no further */
+#define STW_ANCHOR_WITHIN 64u /* entries from the loop's start that may be the anchor */
+#define STW_COMMON_UNITS (4096 / STW_PLAN_ALIGN) /* up to it sizes are common: an equal one says little, and none is the anchor */
+#define STW_INNER 0x80000000u   /* in a fate: of a loop entry that dies within its iteration */
+#define STW_NO_VOTE 0x7fffffffu /* in a fate: its free says nothing; entries are fewer */
+#define STW_SURE_SCORE 1000 /* a score above it is taken without looking further */
+
+typedef struct {
+    uint32_t n;       /* entries of the plan */
+    uint32_t wrap;    /* where the loop begins: what follows entry n - 1 */
+    uint32_t mode;    /* STW_SYNC, … */
+    uint32_t nf;      /* successful frees since the last request, clamped to 3 */
+    uint32_t n_votes; /* of those, frees that vote; at most 3, the last ones */
+    uint32_t votes[3]; /* positions they name */
+    uint32_t first;   /* sync: position of path index 0, always a hypothesis */
+    uint32_t len;     /* sync: path indexes held in stay, the last is a hypothesis; else 0 */
+    uint32_t best;    /* sync: path index of the best one, whose score is 0 */
+    int32_t average;  /* share of well matched requests, millionths */
+    uint32_t steady;  /* sync: columns in a row that confirmed the best hypothesis */
+    uint32_t columns; /* search: columns so far */
+    uint32_t run;     /* search: of those, the last ones in a row reached by a good match */
+    uint32_t anchor;  /* the loop's first entry that is easy to tell; STW_NO_ENTRY: none */
+    uint32_t last;    /* the last entry of the loop that a request with an address was answered with; STW_NO_ENTRY: none so far */
+    uint32_t copy;    /* entries after which the loop is the same again; all of it where it never is */
+    uint64_t inner;   /* live requests of loop entries that die within their iteration */
+    uint64_t search_began; /* number of the request with which the last search began; 0: none */
+    int32_t stay[STW_PATH]; /* score of each path index, thousandths; STW_NONE_SCORE: dropped */
+    int32_t *all;     /* search: the same for every entry, n + 1 of them */
+    uint32_t *fates;  /* of each entry: STW_INNER, and the position that its free votes for, or STW_NO_VOTE */
+} stw_matcher;
+
+static inline uint32_t stwi_succ(const stw_matcher *m, uint32_t p)
+{
+    return p + 1 == m->n ? m->wrap : p + 1;
+}
+
+/* Score of the entry at position p for a request, in thousandths; the streams are equal. */
+static inline int32_t stwi_score(const stw_matcher *m, uint32_t p, const stw_slot *s, uint32_t life_nf, uint64_t units)
+{
+    int32_t v;
+    if (s->flags & STW_SLOT_PLANNED) {
+        uint64_t big = units > s->hi ? units : s->hi, small = units > s->hi ? s->hi : units;
+        v = big == small ? (units > STW_COMMON_UNITS ? 4000 : 1500)
+                         : (big > 4 * small ? -2500 : -2000);
+    } else if (s->lo <= units && units <= s->hi) {
+        v = 1500;
+    } else {
+        v = 3 * units >= s->lo && units <= 3 * (uint64_t)s->hi ? 1000 : 200;
+    }
+    for (uint32_t i = 0; i < m->n_votes; i++)
+        v += m->votes[i] == p ? STW_VOTE_FOR : STW_VOTE_AGAINST;
+    return v + (m->nf >= (life_nf >> 28 & 3) && m->nf <= life_nf >> 30 ? 1000 : -1500);
+}
+
+/* A request of entry e is answered with an address; returns its fate. */
+static inline uint32_t stwi_match_placed(stw_matcher *m, uint32_t e)
+{
+    if (e == STW_NO_ENTRY)
+        return STW_NO_VOTE;
+    if (e >= m->wrap)
+        m->last = e;
+    m->inner += m->fates[e] >> 31;
+    return m->fates[e];
+}
+
+/* It is freed. */
+static inline void stwi_match_freed(stw_matcher *m, uint32_t fate)
+{
+    const uint32_t vote = fate & STW_NO_VOTE;
+    m->inner -= fate >> 31;
+    m->nf += m->nf < 3;
+    if (vote == STW_NO_VOTE)
+        return;
+    if (m->mode == STW_SYNC) { /* a free of the past is late, and says nothing */
+        uint32_t p = m->first + m->best;
+        p = p < m->n ? p : m->wrap + (p - m->n);
+        uint32_t ahead = vote >= p ? vote - p : vote >= m->wrap ? m->n - p + (vote - m->wrap) : UINT32_MAX;
+        if (ahead > STW_AHEAD)
+            return;
+    }
+    if (__builtin_expect(m->n_votes == 3, 0)) {
+        m->votes[0] = m->votes[1];
+        m->votes[1] = m->votes[2];
+        m->n_votes = 2;
+    }
+    m->votes[m->n_votes++] = vote;
+}
+
+/* Which entry is this request of `units` and plan stream `stream`? STW_NO_ENTRY: none. The plan
+ * has entries. */
+uint32_t stwi_match_slow_locked(stw_allocator *a, uint64_t units, uint16_t stream);
+void stwi_match_mark_locked(stw_allocator *a, uint32_t kind, int64_t value, uint64_t name);
+void stwi_match_init(stw_matcher *m, const stw_plan *p);
+uint32_t stwi_match_position(const stw_matcher *m); /* entry expected next; n: lost */
+const char *stwi_match_check(const stw_matcher *m);
+
+/* The entry expected, p, is what was asked for; next is what follows it. */
+static inline void stwi_match_step(stw_matcher *m, uint32_t next)
+{
+    m->first = next;
+    m->average += (int32_t)((uint32_t)(STW_WHOLE - m->average) / 64); /* never negative */
+    m->nf = m->n_votes = 0;
+}
+
+#pragma GCC visibility pop
+#endif
