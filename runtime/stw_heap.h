@@ -62,17 +62,17 @@ void stwi_move_locked(stw_allocator *a, const stw_space *p, stw_granules r, uint
 
 /* ---- the heap (stw_heap.c) ---- */
 
-#define STW_SMALL_LOG2 11
-#define STW_SMALL_UNITS (1u << STW_SMALL_LOG2) /* smaller free blocks have a list for each exact size */
-#define STW_OCTAVES (32 - STW_SMALL_LOG2)      /* larger ones have 64 trees for each power of two */
+#define STW_SMALL_UNITS 2048u      /* of smaller free blocks the one freed last is taken first */
+#define STW_OCTAVE 4096u           /* bins for every power of two; below two of them, one for each size */
+#define STW_BINS (21 * STW_OCTAVE) /* all sizes of 32 bits */
 
 /* A piece of a heap's range, free or used. Block 0 is nobody. */
 typedef struct {
     uint32_t start, units;
     uint32_t prev, next;  /* neighbours in address order; next also chains unused records */
-    uint32_t left, right; /* free: previous and next in its list, or children in the tree */
+    uint32_t side[2];     /* free: previous and next in its list, or what is below and above it in its tree */
+    uint32_t up;          /* free, in a tree: what it is a side of; 0: the root */
     uint32_t used;        /* 1: handed out */
-    uint32_t reserved;
 } stw_block;
 
 typedef struct {
@@ -84,12 +84,10 @@ typedef struct {
     uint32_t limbo, limbo_last; /* freed blocks that other streams may still use: marks of the first and the last; 0: none */
     uint64_t n_limbo;
     uint32_t spare, n_spare;       /* chain of unused records below n_blocks, its length */
-    uint32_t octaves;              /* bit o: large[o] is not 0 */
-    uint64_t large[STW_OCTAVES];   /* bit k: root[o][k] is not 0 */
-    uint32_t root[STW_OCTAVES][64]; /* trees of free blocks of STW_SMALL_UNITS and more */
-    uint64_t small_words;          /* bit w: small[w] is not 0 */
-    uint64_t small[STW_SMALL_UNITS / 64];
-    uint32_t head[STW_SMALL_UNITS]; /* first free block of exactly that many units */
+    uint32_t groups;               /* bit g: words[g] is not 0 */
+    uint64_t words[STW_BINS / 64 / 64]; /* a bit for each of bins: it is not 0 */
+    uint64_t bins[STW_BINS / 64];  /* a bit for each of first: it is not 0 */
+    uint32_t first[STW_BINS];      /* a bin's free blocks: the first of a list, the root of a tree; 0: none */
 } stw_heap;
 
 #define STW_NO_PLAN (-1)

@@ -4,6 +4,7 @@
  *   plan_load.c     untrusted bytes -> entries, slots, atoms        (at creation)
  *   stw_match.c     which entry of the plan is this request?        (rules: MATCHER.md)
  *   stw_heap.c      best fit in one growing range, for each stream
+ *   stw_bins.c      its free blocks, by size
  *   stw_pages.c     which granules of arena and heaps are committed
  *   stw_memory.c    giving them back: trims, moves
  *   stw_stitch.c    a request that no hole fits, from several of them

@@ -5,6 +5,7 @@
  * to look at. Memory is bare addresses: no row pays for pages.
  */
 #define _GNU_SOURCE
+#include "../stw_internal.h"
 #include "check.h"
 #include "support.h"
 
@@ -489,10 +490,30 @@ static stw_allocator *holes_heap(uint32_t holes, bool small, size_t granule)
     return a;
 }
 
+/* How many blocks a search passes on its way to a free one. */
+static void print_depth(const stw_heap *h)
+{
+    uint64_t n = 0, sum = 0, most = 0;
+    for (uint32_t b = h->last; b; b = h->blocks[b].prev) {
+        uint64_t depth = 1;
+        if (h->blocks[b].used || h->blocks[b].units < STW_SMALL_UNITS)
+            continue;
+        for (uint32_t t = b; (t = h->blocks[t].up) != 0;)
+            depth++;
+        n++;
+        sum += depth;
+        most = depth > most ? depth : most;
+    }
+    if (n)
+        printf("%.2f blocks to a hole, at most %llu", (double)sum / (double)n, (unsigned long long)most);
+    puts("");
+}
+
 static void heap_row(const char *what, stw_allocator *a, size_t n, size_t window)
 {
     stw_stats s;
-    bare_row(what, measure_load(&(load){.a = a, .sizes = sizes, .n = n, .window = window}, &s));
+    row(what, measure_load(&(load){.a = a, .sizes = sizes, .n = n, .window = window}, &s));
+    print_depth(a->streams[0].heap);
 }
 
 static void heap_rows(void)

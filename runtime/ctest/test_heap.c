@@ -95,15 +95,17 @@ static uint64_t random_units(uint64_t *seed, int mix)
     if (mix == 2)
         return SMALL + ((r >> 8) % 4) * 1000; /* large, many equal */
     if (mix == 4) /* round the borders of the ranges of sizes that share a tree */
-        return ((UINT64_C(64) + (r >> 8) % 3) << (5 + (r >> 16) % 14)) - 1 + (r >> 32) % 3;
+        return ((UINT64_C(4096) + (r >> 8) % 3) << (r >> 16) % 13) - 1 + (r >> 32) % 3;
+    if (mix == 5) /* many sizes, few trees */
+        return (1 << 16) + (r >> 8) % 50;
     return kind < 5 ? 1 + (r >> 8) % 40 : kind < 7 ? 1 + (r >> 8) % 2500 : 1 + (r >> 8) % 40000;
 }
 
 static void run(uint64_t seed, int mix, int operations)
 {
     test_backend memory;
-    stw_backend backend = test_backend_make(&memory, true, mix == 4 ? 2 << 20 : 0);
-    stw_options o = {.heap_bytes = mix == 4 ? UINT64_C(1) << 38 : mix % 2 ? 64 << 20 : 512 << 20};
+    stw_backend backend = test_backend_make(&memory, true, mix >= 4 ? 2 << 20 : 0);
+    stw_options o = {.heap_bytes = mix >= 4 ? UINT64_C(1) << 38 : mix % 2 ? 64 << 20 : 512 << 20};
     stw_allocator *a;
     char message[200];
     static model m;
@@ -166,7 +168,7 @@ static void test_padding(void)
 
 int main(void)
 {
-    for (int mix = 0; mix < 5; mix++)
+    for (int mix = 0; mix < 6; mix++)
         for (uint64_t seed = 1; seed <= (CHECK_SANITIZED ? 3 : 10); seed++)
             run(seed, mix, 4000);
     test_padding();
