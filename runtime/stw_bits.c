@@ -33,15 +33,13 @@ uint64_t stwi_bits_last(const uint64_t *bits, uint64_t begin, uint64_t end, bool
 
 void stwi_bits_set(uint64_t *bits, uint64_t from, uint64_t to, bool on)
 {
-    for (uint64_t i = from; i < to; i++) {
-        if ((i & 63) == 0 && to - i >= 64) {
-            bits[i >> 6] = on ? ~UINT64_C(0) : 0;
-            i += 63;
-        } else if (on) {
-            bits[i >> 6] |= UINT64_C(1) << (i & 63);
-        } else {
-            bits[i >> 6] &= ~(UINT64_C(1) << (i & 63));
-        }
+    for (uint64_t i = from, stop; i < to; i = stop) {
+        stop = (i | 63) + 1 < to ? (i | 63) + 1 : to;
+        const uint64_t mask = (~UINT64_C(0) >> (64 - (stop - i))) << (i & 63);
+        if (on)
+            bits[i >> 6] |= mask;
+        else
+            bits[i >> 6] &= ~mask;
     }
 }
 

@@ -29,12 +29,13 @@ typedef struct {
 /* Gives back idle granules of a heap, the highest first, at most so many. */
 static uint64_t heap_give_locked(stw_allocator *a, stw_heap *h, hold held, uint64_t most)
 {
+    const uint64_t step = UINT64_C(1) << a->granule_shift;
     uint64_t n = 0;
     for (uint32_t b = h->last; b && n < most; b = h->blocks[b].prev) {
         const stw_block *k = &h->blocks[b];
-        if (k->used)
+        if (k->used || (k->units < step && b != h->last))
             continue;
-        const uint64_t step = UINT64_C(1) << a->granule_shift, end = (uint64_t)k->start + k->units;
+        const uint64_t end = (uint64_t)k->start + k->units;
         uint64_t from = (k->start + step - 1) >> a->granule_shift;
         uint64_t to = (end + (b == h->last ? step - 1 : 0)) >> a->granule_shift; /* behind the top nothing is used */
         if (held.space == &h->space && held.r.from < to && held.r.to > from) {
