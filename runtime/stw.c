@@ -1,14 +1,14 @@
-/* stw.c: the hot path.
+/* stw.c: malloc, free, mark.
  *
- * A planned request in sync costs: the lock, one comparison with the expected entry, one bitmap
- * word, one record, whose cell the slot knows (stw_table.c); its free the same with a look-up for the
- * comparison. That is in_step_locked and free_slot_locked, which change nothing where they do not
- * apply; everything else (another position, the heap, growth) is behind a call.
+ * A planned request in step costs: the lock, one comparison with the step that is next, one bitmap
+ * word, one record, whose cell the step knows; its free the same with a look-up for the comparison
+ * (stw_step.h). Both change nothing where they do not apply, and everything else (another position, the heap, growth)
+ * is behind a call, the last thing done, so that the hot path keeps nothing of its own across one.
  *
  * Order of work in malloc: whatever can fail for want of memory is prepared before anything is
  * changed, so a request that fails leaves no trace but a moved position and a counter.
  */
-#include "stw_internal.h"
+#include "stw_step.h"
 
 /* The plan's stream for a handle whose first request this is. */
 static int32_t claim_plan_stream(stw_allocator *a, uint64_t handle)
@@ -28,6 +28,8 @@ static stw_stream *make_stream_locked(stw_allocator *a, uint64_t handle)
 {
     stw_rec *r = stwi_table_find(&a->handles, handle);
     if (r->units == 0) {
+        if (a->n_streams == STW_STREAM_MASK)
+            return NULL;
         if (a->n_streams == a->cap_streams) {
             stw_stream *grown = stwi_double(a->streams, &a->cap_streams, sizeof *a->streams);
             if (!grown)
@@ -50,20 +52,18 @@ static stw_stream *make_stream_locked(stw_allocator *a, uint64_t handle)
 static __attribute__((noinline)) stw_stream *find_stream_locked(stw_allocator *a, uint64_t handle)
 {
     stw_stream *s = make_stream_locked(a, handle);
-    if (s && s->plan == STW_NOT_ASKED)
-        s->plan = claim_plan_stream(a, handle);
+    if (s && s->plan == STW_NOT_ASKED && (s->plan = claim_plan_stream(a, handle)) >= 0)
+        stwi_steps_arm_locked(a, s);
     return a->last_stream = s;
 }
 
-/* Makes r, an empty cell of its table, the record of what is handed out at p for a request of entry e. */
-static inline void record_locked(stw_allocator *a, stw_rec *r, void *p, uint64_t units, uint32_t ref, const stw_stream *s, bool planned,
-                                 uint32_t e)
+/* Makes r, an empty cell of its table, the record of what is handed out for a request of entry e. */
+static inline void *record_locked(stw_allocator *a, stw_rec *r, stw_rec what, uint32_t e)
 {
-    *r = (stw_rec){.key = (uintptr_t)p, .units = (uint32_t)units, .ref = ref, .stream = s->index & 0xfffffff,
-                   .ordered = planned & a->shared, .planned = planned, .fate = stwi_match_placed(&a->match, e)};
-    a->stats.live_bytes += units << STW_UNIT_SHIFT;
-    if (a->stats.live_bytes > a->stats.peak_live_bytes)
-        a->stats.peak_live_bytes = a->stats.live_bytes;
+    *r = what;
+    r->fate = stwi_match_placed(&a->match, e);
+    stwi_live_more(a, what.units);
+    return (void *)(uintptr_t)what.key;
 }
 
 /* Commits memory of the arena that has been taken, under pressure after a trim. */
@@ -101,10 +101,11 @@ static void *guest_at_locked(stw_allocator *a, const stw_stream *s, uint64_t uni
 {
     if (atom == STW_NO_ENTRY || !take_locked(a, s, atom, end, stwi_mask_of(atom, end), a->plan.bounds[atom], units))
         return NULL;
-    void *p = a->arena.base + ((uint64_t)a->plan.bounds[atom] << STW_UNIT_SHIFT);
+    const uint64_t at = (uintptr_t)a->arena.base + ((uint64_t)a->plan.bounds[atom] << STW_UNIT_SHIFT);
+    stw_rec what = stwi_arena_rec(a, at, units, atom, end, stwi_mask_of(atom, end), s);
+    what.guest = 1;
     a->stats.guests++;
-    record_locked(a, stwi_place(a, (uintptr_t)p), p, units, STW_GUEST | atom, s, true, entry);
-    return p;
+    return record_locked(a, stwi_place(a, at), what, entry);
 }
 
 /* The end of a request that gets nothing. */
@@ -149,9 +150,9 @@ static __attribute__((noinline)) void *from_heap_locked(stw_allocator *a, stw_st
         a->stats.heap_peak_bytes = a->stats.heap_live_bytes;
     if (!p)
         p = s->heap->space.base + ((uint64_t)s->heap->blocks[b].start << STW_UNIT_SHIFT);
-    record_locked(a, stwi_table_find(&a->elsewhere, (uintptr_t)p), p, units, b, s, false, entry);
     a->elsewhere.count++;
-    return p;
+    return record_locked(a, stwi_table_find(&a->elsewhere, (uintptr_t)p),
+                         (stw_rec){.key = (uintptr_t)p, .units = (uint32_t)units, .ref = b, .stream = s->index & STW_STREAM_MASK}, entry);
 }
 
 /* A place in idle arena space; NULL: none. */
@@ -175,37 +176,10 @@ static __attribute__((noinline)) void lap_locked(stw_allocator *a)
     a->lap_heap = served;
 }
 
-/* Most requests: the planned entry that is expected, of its size, free, in committed memory, and no order to keep. NULL: it is none of
- * these, nothing changed. Does what malloc_locked would do. */
-static inline void *in_step_locked(stw_allocator *a, uint64_t units, uint64_t handle)
-{
-    stw_matcher *m = &a->match;
-    const stw_stream *s = a->last_stream;
-    if (__builtin_expect(!s || s->handle != handle || s->plan < 0 || m->len != 1 || a->order, 0))
-        return NULL;
-    const uint32_t p = m->first;
-    const stw_plan_entry e = a->entries[p];
-    const stw_slot *slot = &a->slots[e.slot];
-    if (__builtin_expect(slot->stream != s->plan || slot->hi != units || !(slot->flags & STW_SLOT_PLANNED) || p + 1 == m->n, 0))
-        return NULL;
-    bool sure = units > STW_COMMON_UNITS && m->n_votes == 0; /* what it scores then is enough, whatever the frees say */
-    if (!sure && stwi_score(m, p, slot, e.life_nf, units) <= STW_SURE_SCORE)
-        return NULL;
-    if (__builtin_expect(slot->lo + units > a->arena.solid, 0) ||
-        !stwi_range_take(a->occupied, slot->atom_begin, slot->atom_end, slot->atoms))
-        return NULL;
-    stwi_match_step(m, p + 1);
-    if (units > STW_COMMON_UNITS)
-        a->resized = 0;
-    a->stats.hits++;
-    void *at = a->arena.base + ((uint64_t)slot->lo << STW_UNIT_SHIFT);
-    record_locked(a, &a->in_arena.recs[slot->place], at, units, e.slot, s, true, p);
-    return at;
-}
-
 static inline uint32_t match_locked(stw_allocator *a, uint64_t units, uint16_t stream)
 {
     stw_matcher *m = &a->match;
+    stwi_match_look(m);
     if (__builtin_expect(m->len == 1, 1)) {
         uint32_t p = m->first;
         const stw_plan_entry e = a->entries[p];
@@ -232,9 +206,7 @@ static __attribute__((noinline)) void *malloc_locked(stw_allocator *a, uint64_t 
         return from_heap_locked(a, s, units, STW_NO_ENTRY, &a->stats.unknown);
     if (__builtin_expect(entry + 1 == a->match.n, 0))
         lap_locked(a);
-    const stw_plan_entry e = a->entries[entry];
-    const uint32_t id = e.slot;
-    const stw_slot *slot = &a->slots[id];
+    const stw_slot *slot = &a->slots[a->entries[entry].slot];
     if (!(slot->flags & STW_SLOT_PLANNED)) {
         void *guest = slot->list != 0 ? guest_locked(a, s, units, slot->list - 1, entry) : NULL;
         return guest ? guest : from_heap_locked(a, s, units, entry, &a->stats.dynamic);
@@ -251,47 +223,65 @@ static __attribute__((noinline)) void *malloc_locked(stw_allocator *a, uint64_t 
     }
     if (!take_locked(a, s, slot->atom_begin, slot->atom_end, slot->atoms, slot->lo, units))
         return from_heap_locked(a, s, units, entry, &a->stats.conflicts);
-    void *p = a->arena.base + ((uint64_t)slot->lo << STW_UNIT_SHIFT);
     a->stats.hits++;
-    record_locked(a, &a->in_arena.recs[slot->place], p, units, id, s, true, entry);
+    return record_locked(a, &a->in_arena.recs[slot->place], stwi_slot_rec(a, slot, units, s), entry);
+}
+
+/* All requests but those that the owner of the lock, who is in, has seen to be in step; NULL: who is not the owner. */
+static __attribute__((noinline)) void *malloc_any(stw_allocator *a, stw_owner *owner, size_t size, uint64_t stream)
+{
+    void *p = NULL;
+    const uint64_t units = (size + STW_PLAN_ALIGN - 1) >> STW_UNIT_SHIFT;
+    if (!owner)
+        owner = stwi_lock(&a->lock);
+    const stw_step *s = a->next;
+    if (stwi_step_fits(a, units, stream) && stwi_step_heard(&a->match, s)) {
+        uint32_t begin, end;
+        uint64_t mask = stwi_arena_atoms(&s->rec, &begin, &end);
+        if (stwi_range_take(a->occupied, begin, end, mask))
+            p = stwi_step_done(a, s);
+    }
+    if (!p) {
+        stwi_settle_locked(a);
+        if (__builtin_expect(size - 1 < STW_MAX_REQUEST, 1))
+            p = malloc_locked(a, units, stream);
+        else if (size == 0)
+            a->stats.zero_size++;
+        else
+            a->stats.failed++;
+        stwi_aim_locked(a);
+    }
+    stwi_unlock(&a->lock, owner);
     return p;
 }
 
 void *stw_malloc(stw_allocator *a, size_t size, uint64_t stream)
 {
-    void *p = NULL;
     if (!a)
         return NULL;
-    stw_owner *owner = stwi_lock(&a->lock);
-    uint64_t units = (size + STW_PLAN_ALIGN - 1) >> STW_UNIT_SHIFT;
-    if (__builtin_expect(size - 1 < STW_MAX_REQUEST, 1)) {
-        p = in_step_locked(a, units, stream);
-        if (__builtin_expect(!p, 0))
-            p = malloc_locked(a, units, stream);
-    } else if (size == 0)
-        a->stats.zero_size++;
-    else
-        a->stats.failed++;
-    stwi_unlock(&a->lock, owner);
+    stw_owner *owner = stwi_lock_owned(&a->lock);
+    if (__builtin_expect(!owner || !stwi_step_fits(a, (size + STW_PLAN_ALIGN - 1) >> STW_UNIT_SHIFT, stream), 0))
+        return malloc_any(a, owner, size, stream);
+    const stw_step *s = a->next;
+    uint64_t *word = &a->occupied[s->rec.ref];
+    if (__builtin_expect((a->match.agree < s->least && (s->rec.wide || !stwi_step_heard(&a->match, s))) || *word & s->rec.atoms, 0))
+        return malloc_any(a, owner, size, stream);
+    *word |= s->rec.atoms;
+    void *p = stwi_step_done(a, s);
+    stwi_unlock_owned(owner);
     return p;
 }
 
-/* What a free is to the matcher and the counters. */
-static inline void count_free_locked(stw_allocator *a, const stw_rec *r)
+/* Frees r, which is live, if it is not in the arena, or others are concerned. */
+static __attribute__((noinline)) void end_locked(stw_allocator *a, stw_rec *r)
 {
-    stwi_match_freed(&a->match, r->fate);
-    a->stats.live_bytes -= (uint64_t)r->units << STW_UNIT_SHIFT;
-    a->stats.frees++;
-}
-
-static void end_locked(stw_allocator *a, stw_rec *r)
-{
-    count_free_locked(a, r);
+    if (!stwi_match_freed(&a->match, r->fate))
+        stwi_match_vote(&a->match, r->fate);
+    stwi_live_less(a, r->units);
     if (r->planned) {
         uint32_t begin, end;
-        uint64_t mask = stwi_arena_atoms(a, r, &begin, &end);
-        if (r->ordered)
-            stwi_order_freed_locked(a, r, begin, end);
+        uint64_t mask = stwi_arena_atoms(r, &begin, &end);
+        stwi_order_freed_locked(a, r, begin, end);
         stwi_range_give(a->occupied, begin, end, mask);
         r->units = 0;
     } else {
@@ -306,44 +296,53 @@ static void end_locked(stw_allocator *a, stw_rec *r)
     }
 }
 
-/* Frees what r is the record of, if anything; answers as stw_free does. */
-static __attribute__((noinline)) int free_locked(stw_allocator *a, stw_rec *r)
+/* All frees but those that the owner of the lock, who is in, has seen to be simple; NULL: who is not the owner. */
+static __attribute__((noinline)) int free_any(stw_allocator *a, stw_owner *owner, void *p)
 {
+    int result = 0;
+    if (!owner)
+        owner = stwi_lock(&a->lock);
+    stw_rec *r = stwi_live_find(a, p);
     if (r->units == 0) {
-        a->stats.bad_free++;
-        return -1;
+        result = p ? -1 : 0;
+        a->stats.bad_free += p != NULL;
+    } else if (!r->planned || r->ordered) {
+        if (!r->pinned)
+            end_locked(a, r);
+    } else {
+        uint32_t begin, end;
+        uint64_t mask = stwi_arena_atoms(r, &begin, &end);
+        stwi_range_give(a->occupied, begin, end, mask);
+        if (!stwi_step_undone(a, r))
+            stwi_match_vote(&a->match, r->fate);
     }
-    if (!r->pinned)
-        end_locked(a, r);
-    return 0;
+    stwi_unlock(&a->lock, owner);
+    return result;
 }
 
-/* Most frees: of a slot, and nobody else's concern. False: it is none of these, nothing changed.
- * Does what free_locked would do. */
-static inline bool free_slot_locked(stw_allocator *a, stw_rec *r)
+/* The rest of a free whose vote is not the usual one. */
+static __attribute__((noinline)) int vote_and_leave(stw_allocator *a, stw_owner *owner, uint32_t fate)
 {
-    if (__builtin_expect(r->units == 0 || !r->planned || r->ordered || r->ref & STW_GUEST, 0))
-        return false;
-    const stw_slot *slot = &a->slots[r->ref];
-    stwi_range_give(a->occupied, slot->atom_begin, slot->atom_end, slot->atoms);
-    count_free_locked(a, r);
-    r->units = 0;
-    return true;
+    stwi_match_vote(&a->match, fate);
+    stwi_unlock_owned(owner);
+    return 0;
 }
 
 int stw_free(stw_allocator *a, void *p)
 {
-    if (!p)
-        return 0;
     if (!a)
-        return -1;
-    stw_owner *owner = stwi_lock(&a->lock);
-    stw_rec *r = stwi_live_find(a, p);
-    int result = 0;
-    if (__builtin_expect(!free_slot_locked(a, r), 0))
-        result = free_locked(a, r);
-    stwi_unlock(&a->lock, owner);
-    return result;
+        return p ? -1 : 0;
+    stw_owner *owner = stwi_lock_owned(&a->lock);
+    if (__builtin_expect(!owner, 0))
+        return free_any(a, owner, p);
+    stw_rec *r = &a->in_arena.recs[stwi_home(&a->in_arena, (uintptr_t)p)];
+    if (__builtin_expect(r->key != (uintptr_t)p || r->units == 0 || r->wide || r->ordered, 0))
+        return free_any(a, owner, p);
+    a->occupied[r->ref] &= ~r->atoms;
+    if (__builtin_expect(!stwi_step_undone(a, r), 0))
+        return vote_and_leave(a, owner, r->fate);
+    stwi_unlock_owned(owner);
+    return 0;
 }
 
 int stw_record_stream(stw_allocator *a, void *p, uint64_t stream)
@@ -352,7 +351,7 @@ int stw_record_stream(stw_allocator *a, void *p, uint64_t stream)
         return 0;
     if (!a)
         return -1;
-    stw_owner *owner = stwi_lock(&a->lock);
+    stw_owner *owner = stwi_enter(a);
     stw_rec *r = stwi_live_find(a, p);
     int result = r->units != 0 ? 0 : -1;
     if (result == 0 && a->backend.event_record && a->streams[r->stream].handle != stream) {
@@ -360,7 +359,7 @@ int stw_record_stream(stw_allocator *a, void *p, uint64_t stream)
         if (!s || (!a->order && !stwi_order_make(a, false)) || !stwi_mark_locked(a, r, s))
             r->pinned = r->ordered = 1;
     }
-    stwi_unlock(&a->lock, owner);
+    stwi_leave(a, owner);
     return result;
 }
 
@@ -368,10 +367,10 @@ uint64_t stw_trim(stw_allocator *a)
 {
     if (!a)
         return 0;
-    stw_owner *owner = stwi_lock(&a->lock);
+    stw_owner *owner = stwi_enter(a);
     stwi_limbo_leave_all_locked(a, false);
     uint64_t bytes = stwi_trim_locked(a);
-    stwi_unlock(&a->lock, owner);
+    stwi_leave(a, owner);
     return bytes;
 }
 
@@ -382,7 +381,7 @@ void stw_mark(stw_allocator *a, uint32_t kind, int64_t value, const char *name)
     uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
     for (; kind == STW_MARK_PHASE && *name; name++)
         hash = (hash ^ (uint8_t)*name) * UINT64_C(0x100000001b3);
-    stw_owner *owner = stwi_lock(&a->lock);
+    stw_owner *owner = stwi_enter(a);
     stwi_match_mark_locked(a, kind, value, hash);
-    stwi_unlock(&a->lock, owner);
+    stwi_leave(a, owner);
 }

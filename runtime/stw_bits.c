@@ -1,8 +1,6 @@
 /* stw_bits.c: bitmaps, a word at a time. */
 #include "stw_bits.h"
 
-#include <string.h>
-
 uint64_t stwi_bits_next(const uint64_t *bits, uint64_t from, uint64_t end, bool on)
 {
     while (from < end) {
@@ -43,19 +41,26 @@ void stwi_bits_set(uint64_t *bits, uint64_t from, uint64_t to, bool on)
     }
 }
 
-/* Ranges that reach into more than one word of the bitmap. */
+/* Ranges that reach into more than one word of the bitmap: a few words mostly, for which a call of memset costs more
+ * than they do. Stores that are atomic are not made one. */
+static void fill(uint64_t *bits, uint32_t from, uint32_t to, uint64_t v)
+{
+    for (uint32_t w = from; w < to; w++)
+        __atomic_store_n(&bits[w], v, __ATOMIC_RELAXED);
+}
+
 bool stwi_range_take_wide(uint64_t *bits, uint32_t begin, uint32_t end)
 {
     uint32_t w0 = begin >> 6, w1 = (end - 1) >> 6;
     uint64_t first = ~UINT64_C(0) << (begin & 63), last = ~UINT64_C(0) >> (63 - ((end - 1) & 63)), busy;
     busy = (bits[w0] & first) | (bits[w1] & last);
-    for (uint32_t w = w0 + 1; w < w1 && !busy; w++)
-        busy = bits[w];
+    for (uint32_t w = w0 + 1; w < w1; w++)
+        busy |= bits[w];
     if (busy)
         return false;
     bits[w0] |= first;
     bits[w1] |= last;
-    memset(&bits[w0 + 1], 0xff, (w1 - w0 - 1) * sizeof *bits);
+    fill(bits, w0 + 1, w1, ~UINT64_C(0));
     return true;
 }
 
@@ -64,5 +69,5 @@ void stwi_range_give_wide(uint64_t *bits, uint32_t begin, uint32_t end)
     uint32_t w0 = begin >> 6, w1 = (end - 1) >> 6;
     bits[w0] &= ~(~UINT64_C(0) << (begin & 63));
     bits[w1] &= ~(~UINT64_C(0) >> (63 - ((end - 1) & 63)));
-    memset(&bits[w0 + 1], 0, (w1 - w0 - 1) * sizeof *bits);
+    fill(bits, w0 + 1, w1, 0);
 }

@@ -10,11 +10,11 @@ void stw_get_stats(stw_allocator *a, stw_stats *out)
 {
     if (!a || !out)
         return;
-    stw_owner *owner = stwi_lock(&a->lock);
+    stw_owner *owner = stwi_enter(a);
     *out = a->stats;
     out->position = stwi_match_position(&a->match);
     out->arena_bytes = a->arena.committed_bytes;
-    stwi_unlock(&a->lock, owner);
+    stwi_leave(a, owner);
     out->atoms = a->plan.n_atoms;
     out->requests = stwi_requests(out);
 }
@@ -23,20 +23,21 @@ void stw_reset_peaks(stw_allocator *a)
 {
     if (!a)
         return;
-    stw_owner *owner = stwi_lock(&a->lock);
+    stw_owner *owner = stwi_enter(a);
     a->stats.peak_live_bytes = a->stats.live_bytes;
+    a->room = 0;
     a->stats.heap_peak_bytes = a->stats.heap_live_bytes;
     a->stats.peak_reserved_bytes = a->stats.reserved_bytes;
-    stwi_unlock(&a->lock, owner);
+    stwi_leave(a, owner);
 }
 
 size_t stw_size(stw_allocator *a, const void *p)
 {
     if (!a || !p)
         return 0;
-    stw_owner *owner = stwi_lock(&a->lock);
+    stw_owner *owner = stwi_enter(a);
     size_t bytes = (size_t)stwi_live_find(a, p)->units << STW_UNIT_SHIFT;
-    stwi_unlock(&a->lock, owner);
+    stwi_leave(a, owner);
     return bytes;
 }
 
@@ -44,11 +45,11 @@ void stw_walk(stw_allocator *a, void (*f)(void *ctx, void *p, size_t size, uint6
 {
     if (!a || !f)
         return;
-    stw_owner *owner = stwi_lock(&a->lock);
+    stw_owner *owner = stwi_enter(a);
     for (const stw_rec *r = NULL; (r = stwi_live_next(a, r)) != NULL;)
         f(ctx, (void *)(uintptr_t)r->key, (size_t)r->units << STW_UNIT_SHIFT, a->streams[r->stream].handle,
-          r->planned && !(r->ref & STW_GUEST));
-    stwi_unlock(&a->lock, owner);
+          r->planned && !r->guest);
+    stwi_leave(a, owner);
 }
 
 typedef struct {
@@ -56,6 +57,7 @@ typedef struct {
     uint64_t heap_n, heap_units; /* those in heaps */
     uint64_t stitched_units;     /* of those made of several pieces */
     uint64_t atoms;              /* covered by the planned ones */
+    uint64_t at_slots;           /* live where the plan says */
     uint64_t inner;              /* of loop entries that die within their iteration */
 } census;
 
@@ -85,23 +87,17 @@ static const char *check_records(const stw_allocator *a, uint64_t *seen, census 
         bool stitched = !r->planned && r->ref & STW_STITCHED;
         if (!space || (!stitched && !stwi_space_ready(a, space, (r->key - (uintptr_t)space->base) >> STW_UNIT_SHIFT, r->units)))
             return "memory that is handed out is not committed";
-        if (r->planned && r->ref & STW_GUEST) {
+        if (r->planned) {
             uint32_t begin, end;
-            stwi_arena_atoms(a, r, &begin, &end);
-            if (s->plan < 0 || begin >= end || end > a->plan.n_atoms ||
-                r->key != (uintptr_t)a->arena.base + ((uint64_t)a->plan.bounds[begin] << STW_UNIT_SHIFT))
-                return "a guest is not where its record says";
+            stwi_arena_atoms(r, &begin, &end);
+            if (s->plan < 0 || begin >= end || end > a->plan.n_atoms || r->ref != begin >> 6 || r->wide != (stwi_mask_of(begin, end) == 0) ||
+                r->key != (uintptr_t)a->arena.base + ((uint64_t)a->plan.bounds[begin] << STW_UNIT_SHIFT) ||
+                (uint64_t)a->plan.bounds[end] - a->plan.bounds[begin] < r->units)
+                return "an allocation of the arena is not where its record says";
             if (!stwi_range_take(seen, begin, end, stwi_mask_of(begin, end)))
                 return "two live allocations of the arena overlap";
             c->atoms += end - begin;
-        } else if (r->planned) {
-            const stw_slot *slot = r->ref < a->plan.n_slots ? &a->slots[r->ref] : NULL;
-            if (!slot || slot->stream != s->plan || r->units > slot->hi ||
-                r->key != (uintptr_t)a->arena.base + ((uint64_t)slot->lo << STW_UNIT_SHIFT))
-                return "a planned allocation is not at its slot";
-            if (!stwi_range_take(seen, slot->atom_begin, slot->atom_end, slot->atoms))
-                return "two live planned allocations overlap";
-            c->atoms += slot->atom_end - slot->atom_begin;
+            c->at_slots += !r->guest;
         } else if (r->ref & STW_STITCHED) {
             const char *wrong = stwi_stitch_check_one(a, r);
             if (wrong)
@@ -119,6 +115,26 @@ static const char *check_records(const stw_allocator *a, uint64_t *seen, census 
     return NULL;
 }
 
+/* Whether what lives in the arena, but for guests, lives at a slot of its stream. `found` is zero. */
+static const char *check_slots(const stw_allocator *a, uint64_t *found, uint64_t expected)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < a->plan.n_slots; i++) {
+        const stw_slot *slot = &a->slots[i];
+        const stw_rec *r = &a->in_arena.recs[slot->flags & STW_SLOT_PLANNED ? slot->place : 0];
+        uint32_t begin, end;
+        if (!(slot->flags & STW_SLOT_PLANNED) || r->units == 0 || r->guest)
+            continue;
+        stwi_arena_atoms(r, &begin, &end);
+        uint64_t *word = &found[begin >> 6], bit = UINT64_C(1) << (begin & 63);
+        if (begin != slot->atom_begin || end != slot->atom_end || a->streams[r->stream].plan != slot->stream || r->units > slot->hi || *word & bit)
+            continue; /* or by another slot */
+        *word |= bit;
+        n++;
+    }
+    return n == expected ? NULL : "a planned allocation is not at a slot of its stream";
+}
+
 static const char *check_streams(const stw_allocator *a)
 {
     for (uint32_t i = 0; i < a->n_streams; i++) {
@@ -132,7 +148,8 @@ static const char *check_streams(const stw_allocator *a)
     return a->handles.count == a->n_streams ? NULL : "streams and handles do not agree";
 }
 
-static int check_locked(const stw_allocator *a, uint64_t *seen, const char **sentence)
+/* seen and found are zero, of a->occupied_bytes each. */
+static int check_locked(const stw_allocator *a, uint64_t *seen, uint64_t *found, const char **sentence)
 {
     census c = {0};
     uint64_t heap_live, used_n = 0, used_units = 0, limbo_n = 0, limbo_units = 0, committed = a->arena.committed_bytes;
@@ -142,7 +159,7 @@ static int check_locked(const stw_allocator *a, uint64_t *seen, const char **sen
         return 1;
     if ((*sentence = check_streams(a)) != NULL)
         return 2;
-    if ((*sentence = check_records(a, seen, &c)) != NULL)
+    if ((*sentence = check_records(a, seen, &c)) != NULL || (*sentence = check_slots(a, found, c.at_slots)) != NULL)
         return 3;
     heap_live = c.heap_units + c.stitched_units;
     if ((*sentence = stwi_stitch_check(a, seen, &used_n, &used_units)) != NULL)
@@ -190,12 +207,12 @@ int stw_check(stw_allocator *a, char *err, size_t err_bytes)
 {
     const char *sentence = "the allocator is null, or there is no memory for the check";
     int broken = -1;
-    uint64_t *seen = a ? stwi_map(a->occupied_bytes) : NULL;
+    uint64_t *seen = a ? stwi_map(2 * a->occupied_bytes) : NULL;
     if (seen) {
-        stw_owner *owner = stwi_lock(&a->lock);
-        broken = check_locked(a, seen, &sentence);
-        stwi_unlock(&a->lock, owner);
-        stwi_unmap(seen, a->occupied_bytes);
+        stw_owner *owner = stwi_enter(a);
+        broken = check_locked(a, seen, seen + a->occupied_bytes / sizeof *seen, &sentence);
+        stwi_leave(a, owner);
+        stwi_unmap(seen, 2 * a->occupied_bytes);
     }
     if (err && err_bytes)
         snprintf(err, err_bytes, "%s", sentence);

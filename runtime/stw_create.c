@@ -41,6 +41,7 @@ static bool make_records(stw_allocator *a)
            (a->needed = stwi_map(a->occupied_bytes)) != NULL &&
            (a->taken_plan_streams = stwi_map(a->taken_bytes)) != NULL &&
            (a->match.all = stwi_map(a->all_bytes)) != NULL && (a->match.fates = stwi_map(a->all_bytes)) != NULL &&
+           (a->match.inners = stwi_map(a->all_bytes)) != NULL &&
            (a->touched = stwi_map(a->touched_bytes)) != NULL &&
            (a->plan.shared_age == 0 || a->plan.n_streams < 2 || !a->backend.event_record || stwi_order_make(a, true));
 }
@@ -62,6 +63,8 @@ static void drop(stw_allocator *a)
     stwi_unmap(a->taken_plan_streams, a->taken_bytes);
     stwi_unmap(a->match.all, a->all_bytes);
     stwi_unmap(a->match.fates, a->all_bytes);
+    stwi_unmap(a->match.inners, a->all_bytes);
+    stwi_unmap(a->steps, a->steps_bytes);
     stwi_unmap(a->touched, a->touched_bytes);
     stwi_plan_drop(&a->plan);
     stwi_unmap(a, sizeof *a);
@@ -121,11 +124,15 @@ stw_status stw_create(stw_allocator **out, const void *plan, size_t plan_bytes, 
         trouble = "create: the backend has no address space for the plan's arena";
     else if (!stwi_places_make(a))
         trouble = "create: no memory for the allocator's own records";
+    if (!trouble) {
+        stwi_match_init(&a->match, &a->plan);
+        if (!stwi_steps_make(a))
+            trouble = "create: no memory for the allocator's own records";
+    }
     if (trouble) {
         drop(a);
         return say(err, err_bytes, STW_E_MEMORY, trouble);
     }
-    stwi_match_init(&a->match, &a->plan);
     stwi_fork_add(a);
     if (err && err_bytes)
         err[0] = 0;
@@ -146,7 +153,7 @@ int stw_set_capacity(stw_allocator *a, uint64_t bytes)
 {
     if (!a)
         return -1;
-    stw_owner *owner = stwi_lock(&a->lock);
+    stw_owner *owner = stwi_enter(a);
     uint64_t limit = lower_limit(bytes, a->plan.capacity_bytes);
     if (limit && a->stats.reserved_bytes > limit) {
         stwi_limbo_leave_all_locked(a, true);
@@ -155,7 +162,7 @@ int stw_set_capacity(stw_allocator *a, uint64_t bytes)
     bool fits = !limit || a->stats.reserved_bytes <= limit;
     if (fits)
         a->capacity_bytes = limit;
-    stwi_unlock(&a->lock, owner);
+    stwi_leave(a, owner);
     return fits ? 0 : -1;
 }
 

@@ -13,6 +13,7 @@
  *   stw_wait.c      events, and waiting for them
  *   stw_marks.c     blocks that several streams use
  *   stw.c           malloc, free, mark
+ *   stw_step.c      the hot path: what the plan says to do for each request
  *   stw_create.c    create, destroy
  *   stw_check.c     stats, walk, the self-check
  *   stw_report.c    the report
@@ -55,24 +56,27 @@ struct stw_allocator {
     stw_lock lock;
     /* The hot path's own: */
     stw_space arena;
+    const struct stw_step *next; /* what is to be done for the request expected; one that fits none, where it is not that simple */
+    uint64_t room;           /* units that may come alive before more live than ever did */
+    uint64_t *occupied;      /* bit per atom: a live allocation covers it */
+    stw_table in_arena;      /* address -> live allocation there: a key for every atom, made once */
+    stw_matcher match;
+    /* The rest: */
+    struct stw_step *steps;        /* one for each entry */
     const stw_plan_entry *entries; /* of the plan, as are slots */
     const stw_slot *slots;
-    uint64_t *occupied;      /* bit per atom: a live allocation covers it */
-    stw_stream *last_stream; /* of the last request; NULL at first */
+    stw_stream *last_stream; /* of the last request that was not in step; NULL at first */
     struct stw_stitch *stitch; /* NULL: nothing is stitched */
     struct stw_order *order; /* NULL: no stream ever waits for another */
     bool shared;             /* streams may use each other's addresses, and the order is there */
-    stw_table in_arena;      /* address -> live allocation there: a key for every atom, made once */
-    stw_table elsewhere;     /* the same of heaps and stitched ranges: keys of what is live */
+    stw_table elsewhere;     /* as in_arena, of heaps and stitched ranges: keys of what is live */
     stw_stats stats;         /* counters; stw_get_stats fills in what can be derived */
-    stw_matcher match;
-    /* The rest: */
     stw_plan plan;
     stw_table handles; /* stream handle -> index in streams */
     stw_stream *streams;
     uint32_t n_streams, cap_streams;
     uint64_t *taken_plan_streams; /* bit per plan stream: a handle has it */
-    size_t occupied_bytes, taken_bytes, all_bytes; /* of those mappings */
+    size_t occupied_bytes, taken_bytes, all_bytes, steps_bytes; /* of those mappings */
     uint32_t granule_shift; /* log2 of the units of a granule */
     uint64_t *touched;      /* bit per granule of the arena, scratch of a trim */
     size_t touched_bytes;
@@ -88,6 +92,43 @@ struct stw_allocator {
     stw_backend backend;
     stw_allocator *fork_prev, *fork_next;
 };
+
+/* ---- in step (stw_step.c) ---- */
+
+typedef struct stw_step stw_step;
+
+bool stwi_steps_make(stw_allocator *a); /* false: no memory */
+void stwi_steps_arm_locked(stw_allocator *a, const stw_stream *s); /* s has a stream of the plan now */
+void stwi_settle_locked(stw_allocator *a); /* counts what has been served in step */
+void stwi_aim_locked(stw_allocator *a);    /* says what the next step is */
+
+/* The lock, for all but the hot path; stwi_leave undoes it. */
+static inline stw_owner *stwi_enter(stw_allocator *a)
+{
+    stw_owner *o = stwi_lock(&a->lock);
+    stwi_settle_locked(a);
+    return o;
+}
+
+static inline void stwi_leave(stw_allocator *a, stw_owner *o)
+{
+    stwi_aim_locked(a);
+    stwi_unlock(&a->lock, o);
+}
+
+/* So many units have come alive, or ended. */
+static inline void stwi_live_more(stw_allocator *a, uint64_t units)
+{
+    if (__builtin_expect(__builtin_sub_overflow(a->room, units, &a->room), 0)) {
+        a->stats.peak_live_bytes -= a->room << STW_UNIT_SHIFT; /* it is below 0 */
+        a->room = 0;
+    }
+}
+
+static inline void stwi_live_less(stw_allocator *a, uint64_t units)
+{
+    a->room += units;
+}
 
 /* The granules that units [start, start + units) of a space touch. */
 static inline stw_granules stwi_granules(const stw_allocator *a, uint64_t start, uint64_t units)
@@ -138,8 +179,6 @@ static inline uint64_t stwi_requests(const stw_stats *s)
 
 /* ---- guests (stw_guest.c): dynamic requests in idle space of the arena ---- */
 
-#define STW_GUEST 0x80000000u /* in stw_rec.ref: slots and atoms are fewer */
-
 /* 1 + the list of needs of a slot; 0: none. */
 static inline uint32_t stwi_list(const stw_slot *s)
 {
@@ -163,17 +202,30 @@ uint32_t stwi_atom_at(const stw_plan *p, uint64_t unit);
 uint32_t stwi_atom_after(const stw_plan *p, uint32_t atom, uint64_t unit);
 
 /* The atoms that a live allocation in the arena covers; returns their mask. */
-static inline uint64_t stwi_arena_atoms(const stw_allocator *a, const stw_rec *r, uint32_t *begin, uint32_t *end)
+static inline uint64_t stwi_arena_atoms(const stw_rec *r, uint32_t *begin, uint32_t *end)
 {
-    if (r->ref & STW_GUEST) {
-        *begin = r->ref & ~STW_GUEST;
-        *end = stwi_atom_after(&a->plan, *begin, (uint64_t)a->plan.bounds[*begin] + r->units);
-        return stwi_mask_of(*begin, *end);
+    if (r->wide) {
+        *begin = (uint32_t)r->atoms;
+        *end = (uint32_t)(r->atoms >> 32);
+        return 0;
     }
-    const stw_slot *slot = &a->slots[r->ref];
-    *begin = slot->atom_begin;
-    *end = slot->atom_end;
-    return slot->atoms;
+    *begin = r->ref * 64 + (uint32_t)__builtin_ctzll(r->atoms);
+    *end = r->ref * 64 + 64 - (uint32_t)__builtin_clzll(r->atoms);
+    return r->atoms;
+}
+
+/* The record, but for its fate, of what covers the atoms [begin, end), of that mask, for stream s. */
+static inline stw_rec stwi_arena_rec(const stw_allocator *a, uint64_t key, uint64_t units, uint32_t begin, uint32_t end, uint64_t mask,
+                                     const stw_stream *s)
+{
+    return (stw_rec){.key = key, .atoms = mask ? mask : (uint64_t)end << 32 | begin, .units = (uint32_t)units, .ref = begin >> 6,
+                     .stream = s->index & STW_STREAM_MASK, .planned = 1, .wide = mask == 0, .ordered = a->shared, .fate = STW_NO_VOTE};
+}
+
+static inline stw_rec stwi_slot_rec(const stw_allocator *a, const stw_slot *slot, uint64_t units, const stw_stream *s)
+{
+    return stwi_arena_rec(a, (uintptr_t)a->arena.base + ((uint64_t)slot->lo << STW_UNIT_SHIFT), units, slot->atom_begin, slot->atom_end,
+                          slot->atoms, s);
 }
 
 /* ---- requests made of several holes (stw_stitch.c) ---- */

@@ -42,9 +42,8 @@ static inline uintptr_t stwi_self(void)
 #endif
 }
 
-/* The record of the owner where the caller is that and has entered as such; NULL: entered by the
- * mutex. The answer goes to stwi_unlock. */
-static inline stw_owner *stwi_lock(stw_lock *l)
+/* The record of the owner where the caller is that, and has entered; NULL: it has not. The answer goes to stwi_unlock_owned. */
+static inline stw_owner *stwi_lock_owned(stw_lock *l)
 {
     stw_owner *o = __atomic_load_n(&l->owner, __ATOMIC_ACQUIRE);
     if (__builtin_expect(o != NULL && o->thread == stwi_self(), 1)) {
@@ -54,14 +53,27 @@ static inline stw_owner *stwi_lock(stw_lock *l)
             return o;
         __atomic_store_n(&o->inside, 0, __ATOMIC_RELEASE);
     }
-    stwi_lock_mutex(l);
     return NULL;
+}
+
+static inline void stwi_unlock_owned(stw_owner *o)
+{
+    __atomic_store_n(&o->inside, 0, __ATOMIC_RELEASE);
+}
+
+/* Enters in any case: NULL if by the mutex. The answer goes to stwi_unlock. */
+static inline stw_owner *stwi_lock(stw_lock *l)
+{
+    stw_owner *o = stwi_lock_owned(l);
+    if (!o)
+        stwi_lock_mutex(l);
+    return o;
 }
 
 static inline void stwi_unlock(stw_lock *l, stw_owner *o)
 {
     if (__builtin_expect(o != NULL, 1))
-        __atomic_store_n(&o->inside, 0, __ATOMIC_RELEASE);
+        stwi_unlock_owned(o);
     else
         stwi_unlock_mutex(l);
 }

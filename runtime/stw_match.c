@@ -239,7 +239,7 @@ uint32_t stwi_match_slow_locked(stw_allocator *a, uint64_t units, uint16_t strea
         answer = m->anchor + (next - m->wrap) / m->copy * m->copy; /* of the copy that was under way, or was to be next */
         a->stats.resyncs += m->mode != STW_SYNC || path_position(m, m->best) != answer;
         set_single(m, stwi_succ(m, answer));
-        m->nf = m->n_votes = 0;
+        stwi_match_heard(m);
         return answer;
     }
     if (m->mode == STW_LOST)
@@ -248,8 +248,38 @@ uint32_t stwi_match_slow_locked(stw_allocator *a, uint64_t units, uint16_t strea
         answer = sync_column(a, units, stream);
     else if (m->mode == STW_SEARCH)
         answer = search_column(a, units, stream);
-    m->nf = m->n_votes = 0;
+    stwi_match_heard(m);
     return answer;
+}
+
+void stwi_match_vote(stw_matcher *m, uint32_t fate)
+{
+    const uint32_t vote = fate & STW_NO_VOTE;
+    if (m->mode == STW_SYNC) { /* a free of the past is late, and says nothing */
+        uint32_t p = m->here != STW_NO_ENTRY ? m->here : path_position(m, m->best);
+        uint32_t ahead = vote >= p ? vote - p : vote >= m->wrap ? m->n - p + (vote - m->wrap) : UINT32_MAX;
+        if (ahead > STW_AHEAD)
+            return;
+    }
+    stwi_match_look(m);
+    m->agree = -1;
+    if (m->n_votes == 3) {
+        m->votes[0] = m->votes[1];
+        m->votes[1] = m->votes[2];
+        m->n_votes = 2;
+    }
+    m->votes[m->n_votes++] = vote;
+}
+
+void stwi_match_look(stw_matcher *m)
+{
+    uint32_t nf = (uint32_t)m->frees - m->heard;
+    m->nf = nf < 3 ? nf : 3;
+    if (m->agree > 0) {
+        for (m->n_votes = 0; m->n_votes < 3 && m->agree > 0; m->agree--)
+            m->votes[m->n_votes++] = m->here;
+        m->agree = -1;
+    }
 }
 
 /* The entry of the mark to jump to, or STW_NO_ENTRY: the nearest of its kind, ahead before behind,
@@ -293,6 +323,7 @@ void stwi_match_mark_locked(stw_allocator *a, uint32_t kind, int64_t value, uint
     uint32_t e = find_mark(a, kind, value, name);
     if (e == STW_NO_ENTRY)
         return;
+    stwi_match_look(m); /* the frees so far spoke of where we were */
     a->stats.resyncs += m->mode != STW_SYNC || path_position(m, m->best) != e;
     set_single(m, e);
 }
@@ -338,11 +369,12 @@ void stwi_match_init(stw_matcher *m, const stw_plan *p)
 {
     m->n = p->n_entries;
     m->wrap = p->loop_start < m->n ? p->loop_start : 0;
-    m->nf = m->n_votes = 0;
     m->anchor = m->last = STW_NO_ENTRY;
     m->copy = find_copy(m, p);
     for (uint32_t i = 0; i < m->n; i++)
         m->fates[i] = vote_of(m, i, p->entries[i].life_nf) | (dies_within(m, i, p->entries[i].life_nf) ? STW_INNER : 0);
+    for (uint32_t i = 0; i < m->n; i++)
+        m->inners[i + 1] = m->inners[i] + (m->fates[i] >> 31);
     for (uint32_t i = m->wrap; i < m->n && i < m->wrap + STW_ANCHOR_WITHIN && m->anchor == STW_NO_ENTRY; i++) {
         const stw_slot *s = &p->slots[p->entries[i].slot];
         if ((s->flags & (STW_SLOT_PLANNED | STW_SLOT_OPTIONAL)) == STW_SLOT_PLANNED && s->hi > STW_COMMON_UNITS)
@@ -362,6 +394,8 @@ const char *stwi_match_check(const stw_matcher *m)
         return "a matcher counter is out of range";
     if (m->mode != STW_SYNC || m->n == 0)
         return m->mode == STW_SYNC || m->len == 0 ? NULL : "a lost matcher has hypotheses";
+    if (m->here != (m->len == 1 ? m->first : STW_NO_ENTRY) || m->from != m->here)
+        return "the position expected is not that of the only hypothesis";
     if (m->first >= m->n || m->len == 0 || m->len > STW_BACK + STW_AHEAD + 1 || m->best >= m->len)
         return "the hypotheses' path is out of range";
     if (m->stay[m->best] != 0 || m->stay[0] == STW_NONE_SCORE || m->stay[m->len - 1] == STW_NONE_SCORE)

@@ -72,10 +72,18 @@ enum { STW_SYNC, STW_LOST, STW_SEARCH };
 #define STW_SURE_SCORE 1000 /* a score above it is taken without looking further */
 
 typedef struct {
+    /* What the hot path writes (stw_step.h): */
+    uint32_t here;    /* the position expected, where it is the only hypothesis; else STW_NO_ENTRY */
+    int32_t agree;    /* frees since the last request that vote, if all of them are for `here`; else -1, and votes has them */
+    uint32_t heard;   /* frees at the last request, low bits */
+    uint32_t from;    /* requests in step from here on, up to `here`, are not accounted for yet */
+    uint64_t frees;   /* successful ones */
     uint32_t n;       /* entries of the plan */
     uint32_t wrap;    /* where the loop begins: what follows entry n - 1 */
+    uint64_t inner;   /* live requests of loop entries that die within their iteration; written by the hot path, too */
+    /* The rest: */
     uint32_t mode;    /* STW_SYNC, … */
-    uint32_t nf;      /* successful frees since the last request, clamped to 3 */
+    uint32_t nf;      /* successful frees since the last request, clamped to 3: where stwi_match_look has looked */
     uint32_t n_votes; /* of those, frees that vote; at most 3, the last ones */
     uint32_t votes[3]; /* positions they name */
     uint32_t first;   /* sync: position of path index 0, always a hypothesis */
@@ -88,11 +96,11 @@ typedef struct {
     uint32_t anchor;  /* the loop's first entry that is easy to tell; STW_NO_ENTRY: none */
     uint32_t last;    /* the last entry of the loop that a request with an address was answered with; STW_NO_ENTRY: none so far */
     uint32_t copy;    /* entries after which the loop is the same again; all of it where it never is */
-    uint64_t inner;   /* live requests of loop entries that die within their iteration */
     uint64_t search_began; /* number of the request with which the last search began; 0: none */
     int32_t stay[STW_PATH]; /* score of each path index, thousandths; STW_NONE_SCORE: dropped */
     int32_t *all;     /* search: the same for every entry, n + 1 of them */
     uint32_t *fates;  /* of each entry: STW_INNER, and the position that its free votes for, or STW_NO_VOTE */
+    uint32_t *inners; /* of each entry and n: how many before it have STW_INNER */
 } stw_matcher;
 
 static inline uint32_t stwi_succ(const stw_matcher *m, uint32_t p)
@@ -129,27 +137,28 @@ static inline uint32_t stwi_match_placed(stw_matcher *m, uint32_t e)
     return m->fates[e];
 }
 
-/* It is freed. */
-static inline void stwi_match_freed(stw_matcher *m, uint32_t fate)
+/* It is freed. Answers whether that is all: if not, stwi_match_vote comes next. */
+static inline bool stwi_match_freed(stw_matcher *m, uint32_t fate)
 {
     const uint32_t vote = fate & STW_NO_VOTE;
+    m->frees++;
     m->inner -= fate >> 31;
-    m->nf += m->nf < 3;
-    if (vote == STW_NO_VOTE)
-        return;
-    if (m->mode == STW_SYNC) { /* a free of the past is late, and says nothing */
-        uint32_t p = m->first + m->best;
-        p = p < m->n ? p : m->wrap + (p - m->n);
-        uint32_t ahead = vote >= p ? vote - p : vote >= m->wrap ? m->n - p + (vote - m->wrap) : UINT32_MAX;
-        if (ahead > STW_AHEAD)
-            return;
+    if (vote == m->here && m->agree >= 0) {
+        m->agree++;
+        return true;
     }
-    if (__builtin_expect(m->n_votes == 3, 0)) {
-        m->votes[0] = m->votes[1];
-        m->votes[1] = m->votes[2];
-        m->n_votes = 2;
-    }
-    m->votes[m->n_votes++] = vote;
+    return vote == STW_NO_VOTE;
+}
+
+void stwi_match_vote(stw_matcher *m, uint32_t fate); /* one that is not for `here`, or not the first such */
+void stwi_match_look(stw_matcher *m);                /* puts what the frees say to where the score is made */
+
+/* A request has come to the matcher: the frees before it have been heard. */
+static inline void stwi_match_heard(stw_matcher *m)
+{
+    m->heard = (uint32_t)m->frees;
+    m->agree = 0;
+    m->n_votes = 0;
 }
 
 /* Which entry is this request of `units` and plan stream `stream`? STW_NO_ENTRY: none. The plan
@@ -165,7 +174,7 @@ static inline void stwi_match_step(stw_matcher *m, uint32_t next)
 {
     m->first = next;
     m->average += (int32_t)((uint32_t)(STW_WHOLE - m->average) / 64); /* never negative */
-    m->nf = m->n_votes = 0;
+    stwi_match_heard(m);
 }
 
 #pragma GCC visibility pop

@@ -100,7 +100,7 @@ void stwi_atoms_of(const stw_allocator *a, const stw_piece *p, uint32_t *after, 
 void stwi_give_pieces(stw_allocator *a, stw_stitched *r, uint32_t n)
 {
     uint32_t after = 0, begin, end;
-    stw_rec whose = {.stream = r->stream & 0x7ffffff};
+    stw_rec whose = {.stream = r->stream & STW_STREAM_MASK};
     for (stw_piece *p = r->pieces; p < r->pieces + n; p++) {
         if (p->block) {
             stwi_heap_free_locked(a->streams[r->stream].heap, p->block);

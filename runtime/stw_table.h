@@ -14,15 +14,21 @@ void *stwi_grow(void *p, size_t old_bytes, size_t new_bytes); /* NULL: p is as i
 void *stwi_double(void *p, uint32_t *cap, size_t each);
 void stwi_unmap(void *p, size_t bytes);
 
+#define STW_STREAM_BITS 26
+#define STW_STREAM_MASK ((1u << STW_STREAM_BITS) - 1)
+
 typedef struct {
     uint64_t key;
+    uint64_t atoms;  /* in the arena: the bits of its word that it covers; wide: its first atom, and from bit 32 on the one after the last */
     uint32_t units;  /* 0: this cell is empty; of in_arena: nothing is live there */
-    uint32_t ref;    /* planned: slot, or STW_GUEST + first atom; heap: block; of a stream: its index */
-    uint32_t stream : 28; /* index in a->streams */
-    uint32_t ordered : 1; /* its free concerns other streams: in a shared arena, marked or pinned */
+    uint32_t ref;    /* in the arena: its word of the bitmap; heap: block; of a stream: its index */
+    uint32_t stream : STW_STREAM_BITS; /* index in a->streams */
+    uint32_t guest : 1;   /* planned, but not where the plan said */
     uint32_t marked : 1;  /* other streams use it, too (stw_marks.c) */
-    uint32_t pinned : 1;  /* others that could not be noted: it is never reused */
     uint32_t planned : 1; /* 1: in the arena */
+    uint32_t wide : 1;    /* in the arena: reaches into more than one word */
+    uint32_t ordered : 1; /* its free concerns other streams: in a shared arena, marked or pinned */
+    uint32_t pinned : 1;  /* others that could not be noted: it is never reused */
     uint32_t fate;   /* of the entry that its request was matched with (stw_matcher.fates); none: STW_NO_VOTE */
 } stw_rec;
 

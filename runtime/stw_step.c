@@ -1,0 +1,70 @@
+/* stw_step.c: in step with the plan.
+ *
+ * Nearly every request is the one that the plan expects, and nearly every expected one needs the same few things done: its bits set, its
+ * record written, the position moved. All that is known when the plan and the handle of the stream are, so it is worked out then, and
+ * put into one cache line for each entry, the step. The hot path (stw_step.h) compares the request with the step that is next, and
+ * does what it says.
+ *
+ * Whatever makes a request more than that is made to look like one that does not fit: a step that is not armed (its entry
+ * has no place, or is the last, or nobody has its stream yet) is never equal to anything, and
+ * neither is the one that a->next points to while no step may be taken at all: the position is not certain, streams have
+ * to be ordered, requests come resized.
+ *
+ * Nor does it count. A run of steps, from `from` up to `here`, says by itself how many hits there were, how often the matcher's average rose, and
+ * which entry came last; and `room`, by which live bytes are below their peak, says what lives. So whoever enters by
+ * any other door first settles (stwi_enter), and aims again when leaving (stwi_leave).
+ */
+#include "stw_step.h"
+
+static const stw_step nowhere = {.end = UINT64_MAX};
+
+bool stwi_steps_make(stw_allocator *a)
+{
+    const stw_matcher *m = &a->match;
+    a->next = &nowhere;
+    a->steps_bytes = ((size_t)m->n + 1) * sizeof *a->steps;
+    if ((a->steps = stwi_map(a->steps_bytes)) == NULL)
+        return false;
+    for (uint32_t i = 0; i < m->n; i++)
+        a->steps[i] = nowhere;
+    stwi_aim_locked(a);
+    return true;
+}
+
+void stwi_steps_arm_locked(stw_allocator *a, const stw_stream *s)
+{
+    const stw_matcher *m = &a->match;
+    for (uint32_t i = 0; i + 1 < m->n; i++) { /* the last one ends a lap */
+        const stw_slot *slot = &a->slots[a->entries[i].slot];
+        if (slot->stream != s->plan || !(slot->flags & STW_SLOT_PLANNED))
+            continue;
+        a->steps[i] = (stw_step){.rec = stwi_slot_rec(a, slot, slot->hi, s), .place = &a->in_arena.recs[slot->place], .handle = s->handle,
+                                 .end = (uint64_t)slot->lo + slot->hi, .life_nf = a->entries[i].life_nf};
+        a->steps[i].rec.fate = m->fates[i];
+        a->steps[i].least = slot->atoms == 0 ? INT32_MAX : slot->hi <= STW_COMMON_UNITS;
+    }
+}
+
+void stwi_aim_locked(stw_allocator *a)
+{
+    stw_matcher *m = &a->match;
+    const bool sure = m->mode == STW_SYNC && m->len == 1 && m->n > 0;
+    m->here = m->from = sure ? m->first : STW_NO_ENTRY;
+    a->next = sure && !a->order && a->resized == 0 ? &a->steps[m->first] : &nowhere;
+}
+
+void stwi_settle_locked(stw_allocator *a)
+{
+    stw_matcher *m = &a->match;
+    uint32_t n = m->here - m->from;
+    a->stats.frees = m->frees;
+    a->stats.live_bytes = a->stats.peak_live_bytes - (a->room << STW_UNIT_SHIFT);
+    if (n == 0)
+        return;
+    a->stats.hits += n;
+    m->inner += m->inners[m->here] - m->inners[m->from];
+    m->last = m->here > m->wrap ? m->here - 1 : m->last;
+    for (; n > 0 && STW_WHOLE - m->average >= 64; n--)
+        m->average += (STW_WHOLE - m->average) / 64;
+    m->from = m->first = m->here;
+}
