@@ -66,13 +66,13 @@ static inline void *record_locked(stw_allocator *a, stw_rec *r, stw_rec what, ui
     return (void *)(uintptr_t)what.key;
 }
 
-/* Commits memory of the arena that has been taken, under pressure after a trim. */
+/* Commits memory of the arena that has been taken, under pressure after others have made room. */
 static __attribute__((noinline)) bool commit_arena_locked(stw_allocator *a, uint64_t start, uint64_t units)
 {
     if (stwi_space_commit_far_locked(a, &a->arena, start, units))
         return true;
     stwi_limbo_leave_all_locked(a, true);
-    return stwi_trim_for_locked(a, &a->arena, start, units) > 0 && stwi_space_commit_far_locked(a, &a->arena, start, units);
+    return stwi_make_room_locked(a, &a->arena, start, units);
 }
 
 /* Takes the atoms [begin, end), of that mask, for later work of s, which uses `units` from where they begin, if all are free, there is

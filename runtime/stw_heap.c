@@ -107,7 +107,7 @@ static __attribute__((noinline)) bool make_ready(stw_allocator *a, stw_stream *s
         if (p->fits && stwi_space_commit_locked(a, &h->space, p->start, units))
             return true;
     }
-    return p->fits && stwi_trim_for_locked(a, &h->space, p->start, units) > 0 && stwi_space_commit_locked(a, &h->space, p->start, units);
+    return p->fits && stwi_make_room_locked(a, &h->space, p->start, units);
 }
 
 bool stwi_heap_make_locked(stw_allocator *a, stw_stream *s)

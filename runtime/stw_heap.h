@@ -32,6 +32,7 @@ void stwi_space_close(stw_allocator *a, stw_space *p);
 /* Gives back what is committed of the granules [from, to), the highest first, at most so many; returns how many. */
 uint64_t stwi_space_give_locked(stw_allocator *a, stw_space *p, uint64_t from, uint64_t to, uint64_t most);
 const char *stwi_space_check(const stw_allocator *a, const stw_space *p);
+uint64_t stwi_space_missing(const stw_space *p, stw_granules r); /* granules of r that are not committed */
 bool stwi_space_ready_far(const stw_allocator *a, const stw_space *p, uint64_t start, uint64_t units);
 bool stwi_space_commit_far_locked(stw_allocator *a, stw_space *p, uint64_t start, uint64_t units);
 
@@ -49,11 +50,12 @@ static inline bool stwi_space_commit_locked(stw_allocator *a, stw_space *p, uint
 
 /* Memory is given back when the device has been waited for, and that breaks a capture. */
 bool stwi_capturing_locked(const stw_allocator *a);
-/* Gives back every granule on which nothing lives: of arena and heaps, of heaps, or of all but what [start, start +
- * units) of p touches, for which there is to be room. Returns the bytes. */
+/* Gives back every granule on which nothing lives: of arena and heaps, or of heaps. Returns the bytes. */
 uint64_t stwi_trim_locked(stw_allocator *a);
 uint64_t stwi_trim_heaps_locked(stw_allocator *a);
-uint64_t stwi_trim_for_locked(stw_allocator *a, const stw_space *p, uint64_t start, uint64_t units);
+/* Commits what [start, start + units) of p touches, which has failed, by giving back what else is idle. False: there is not enough of it. */
+bool stwi_make_room_locked(stw_allocator *a, stw_space *p, uint64_t start, uint64_t units);
+#define STW_ROOM_PART 16u /* beside what is missing, that part of what is held is given back then */
 /* Before the granules r of p are committed, `more` bytes of them new: gives back of what is idle elsewhere, if it would
  * be more than ever before. */
 void stwi_move_locked(stw_allocator *a, const stw_space *p, stw_granules r, uint64_t more);

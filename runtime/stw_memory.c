@@ -3,8 +3,10 @@
  *     arena    |########|....|#####|........|#####|         # something lives there
  *     heap     |####|....|##|                               . committed, idle
  *
- * On request and under pressure all of them go (stwi_trim_locked); when the plan has done without the heaps for a
- * step, those of the heaps.
+ * On request all of them go (stwi_trim_locked); when the plan has done without the heaps for a step, those of the heaps.
+ *
+ * Under pressure it is what is missing and a sixteenth of what is held (stwi_make_room_locked): more would be mapped again soon, and with
+ * less the next request would have to wait for the device again.
  *
  * And some of them move: a space that would have to grow so that more would be reserved than ever before, and
  * more than the arena, takes the place of what idles elsewhere (stwi_move_locked). So arena and heaps
@@ -92,13 +94,13 @@ bool stwi_capturing_locked(const stw_allocator *a)
     return false;
 }
 
-static uint64_t trim_locked(stw_allocator *a, hold held, bool arena)
+static uint64_t trim_locked(stw_allocator *a, hold held, bool arena, uint64_t most)
 {
     if (stwi_capturing_locked(a))
         return 0;
-    uint64_t n = heaps_give_locked(a, held, UINT64_MAX);
+    uint64_t n = heaps_give_locked(a, held, most);
     if (arena)
-        n += arena_give_locked(a, held, UINT64_MAX);
+        n += arena_give_locked(a, held, most - n);
     uint64_t bytes = n * a->backend.granularity;
     a->stats.trims += bytes > 0;
     a->stats.returned_bytes += bytes;
@@ -107,17 +109,28 @@ static uint64_t trim_locked(stw_allocator *a, hold held, bool arena)
 
 uint64_t stwi_trim_locked(stw_allocator *a)
 {
-    return trim_locked(a, (hold){0}, true);
+    return trim_locked(a, (hold){0}, true, UINT64_MAX);
 }
 
 uint64_t stwi_trim_heaps_locked(stw_allocator *a)
 {
-    return trim_locked(a, (hold){0}, false);
+    return trim_locked(a, (hold){0}, false, UINT64_MAX);
 }
 
-uint64_t stwi_trim_for_locked(stw_allocator *a, const stw_space *p, uint64_t start, uint64_t units)
+bool stwi_make_room_locked(stw_allocator *a, stw_space *p, uint64_t start, uint64_t units)
 {
-    return trim_locked(a, (hold){p, stwi_granules(a, start, units)}, true);
+    const hold held = {p, stwi_granules(a, start, units)};
+    const uint64_t granule = a->backend.granularity;
+    for (;;) {
+        uint64_t most = UINT64_MAX; /* it is the backend that refuses: who knows what it wants */
+        const uint64_t more = stwi_space_missing(p, held.r) * granule, left = a->capacity_bytes - a->stats.reserved_bytes;
+        if (a->capacity_bytes && more > left)
+            most = (more - left + granule - 1) / granule + a->stats.reserved_bytes / granule / STW_ROOM_PART;
+        if (trim_locked(a, held, true, most) == 0)
+            return false;
+        if (stwi_space_commit_far_locked(a, p, start, units))
+            return true;
+    }
 }
 
 void stwi_move_locked(stw_allocator *a, const stw_space *p, stw_granules r, uint64_t more)

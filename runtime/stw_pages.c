@@ -53,16 +53,22 @@ bool stwi_space_ready_far(const stw_allocator *a, const stw_space *p, uint64_t s
     return stwi_bits_next(p->pages, r.from, r.to, false) == r.to;
 }
 
-bool stwi_space_commit_far_locked(stw_allocator *a, stw_space *p, uint64_t start, uint64_t units)
+uint64_t stwi_space_missing(const stw_space *p, stw_granules r)
 {
-    const stw_backend *k = &a->backend;
-    const stw_granules r = stwi_granules(a, start, units);
     uint64_t missing = 0;
     for (uint64_t g = stwi_bits_next(p->pages, r.from, r.to, false); g < r.to;) {
         uint64_t end = stwi_bits_next(p->pages, g, r.to, true);
         missing += end - g;
         g = stwi_bits_next(p->pages, end, r.to, false);
     }
+    return missing;
+}
+
+bool stwi_space_commit_far_locked(stw_allocator *a, stw_space *p, uint64_t start, uint64_t units)
+{
+    const stw_backend *k = &a->backend;
+    const stw_granules r = stwi_granules(a, start, units);
+    const uint64_t missing = stwi_space_missing(p, r);
     if (missing == 0)
         return true;
     uint64_t more = missing * k->granularity;

@@ -93,9 +93,11 @@ static void test_pressure(void)
     CHECK_EQ(stats(a).failed, 1);
     CHECK_EQ(stats(a).reserved_bytes, 16 * GRANULE);
     stw_free(a, q);
-    CHECK_EQ(place(a, p[6] = get(a, 16)), 16 * 6); /* the heap's went back for it */
-    CHECK_EQ(place(a, p[7] = get(a, 15)), 16 * 7);
-    CHECK_EQ(stats(a).trims, 1);
+    CHECK_EQ(place(a, p[6] = get(a, 16)), 16 * 6); /* the heap's went back for it: two granules and one, a sixteenth of all, */
+    CHECK_EQ(stats(a).returned_bytes, 3 * GRANULE);
+    CHECK_EQ(place(a, p[7] = get(a, 15)), 16 * 7); /* and one */
+    CHECK_EQ(stats(a).trims, 2);
+    CHECK_EQ(stats(a).returned_bytes, 4 * GRANULE);
     for (uint32_t i = 0; i < 8; i++)
         CHECK_EQ(stw_free(a, i == 5 ? NULL : p[i]), 0);
     q = stw_malloc(a, 15 * GRANULE, 7); /* and the arena's for the heap */

@@ -3,6 +3,7 @@ package model
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -233,7 +234,7 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 		served := s.Conflicts + s.TooLarge + s.Unknown + s.Dynamic - s.Guests
 		if served == a.lap {
 			a.leaveAll(false)
-			a.trim(nothing, false)
+			a.trim(nothing, false, math.MaxInt64)
 		}
 		a.movable += a.movableLap
 		a.lap = served
@@ -350,7 +351,7 @@ func (a *Allocator) ready(stream, z uint64, mayCommit bool) (*growing, bool) {
 	if a.commitHeap(h, z) || a.leaveAll(true) && a.commitHeap(h, z) {
 		return h, true
 	}
-	return h, a.missing(h, z) != never && a.trim(a.heldFor(h, z), true) > 0 && a.commitHeap(h, z)
+	return h, a.missing(h, z) != never && a.makeRoom(a.heldFor(h, z))
 }
 
 // missing counts the granules that the heap would have to commit for z bytes; never where it has no room.

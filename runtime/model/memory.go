@@ -20,6 +20,7 @@ import (
 const (
 	moveArenas = 4   // arenas' worth that may be moved at all
 	moveLap    = 128 // and that part of one more with each step of the plan
+	roomPart   = 16  // beside what is missing, that part of what is reserved goes under pressure
 )
 
 // granules rounds bytes up to what is committed at once.
@@ -70,7 +71,7 @@ func (a *Allocator) heldFor(h *growing, z uint64) hold {
 	return hold{h.space, gap{start / g, (start + z + g - 1) / g}}
 }
 
-// commitArena does it for z bytes at the begin of r, which is taken, under pressure after a trim.
+// commitArena does it for z bytes at the begin of r, which is taken, under pressure after others have made room.
 func (a *Allocator) commitArena(r interval, z uint64) bool {
 	g := a.opts.Granularity
 	held := hold{0, gap{r.begin / g, (r.begin + z + g - 1) / g}}
@@ -78,7 +79,7 @@ func (a *Allocator) commitArena(r interval, z uint64) bool {
 		return true
 	}
 	a.leaveAll(true)
-	return a.trim(held, true) > 0 && a.commit(held)
+	return a.makeRoom(held)
 }
 
 // hold names granules that are about to be committed: they are not idle.
@@ -168,13 +169,22 @@ func (a *Allocator) move(held hold, bytes uint64) {
 // wait for streams are freed before, if those are done.
 func (a *Allocator) Trim() uint64 {
 	a.leaveAll(false)
-	return a.trim(nothing, true)
+	return a.trim(nothing, true, math.MaxInt64)
 }
 
-func (a *Allocator) trim(held hold, arena bool) uint64 {
-	n := a.giveBackHeaps(held, math.MaxInt64)
+// makeRoom commits what is held, for which the capacity had no room, if idle granules make some: as many as
+// are missing, and a part of all that are reserved.
+func (a *Allocator) makeRoom(held hold) bool {
+	g := a.opts.Granularity
+	above := a.stats.ReservedBytes + a.space(held.space).missing(held.from, held.to)*g - a.opts.Capacity
+	return a.trim(held, true, (above+g-1)/g+a.stats.ReservedBytes/g/roomPart) > 0 && a.commit(held)
+}
+
+// trim gives back up to most idle granules of the heaps and, if it may, of the arena.
+func (a *Allocator) trim(held hold, arena bool, most uint64) uint64 {
+	n := a.giveBackHeaps(held, most)
 	if arena {
-		n += a.giveBack(0, held, math.MaxInt64)
+		n += a.giveBack(0, held, most-n)
 	}
 	bytes := n * a.opts.Granularity
 	if bytes > 0 {
