@@ -71,12 +71,17 @@ func (w *pressed) drop(i int) error {
 }
 
 func (w *pressed) play(src plantest.Source, streams, most int) error {
+	few := src(3) == 0 // sizes, so many holes are equal
 	for step := range 400 {
 		var err error
 		fill := 70 - 40*(step/60%2) // fills and drains in turn
 		switch {
 		case len(w.held) == 0 || src(100) < fill:
-			err = w.ask(uint64(1+src(1<<src(most))), uint64(src(streams)))
+			size := 1 + src(1<<src(most))
+			if few {
+				size = (1 + src(3)) * int(w.granule)
+			}
+			err = w.ask(uint64(size), uint64(src(streams)))
 		default:
 			i := src(len(w.held))
 			if w.marked && src(4) == 0 {

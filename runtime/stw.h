@@ -158,8 +158,8 @@ STW_API int stw_free(stw_allocator *a, void *p);
 STW_API int stw_record_stream(stw_allocator *a, void *p, uint64_t stream);
 
 /* Gives back all memory that holds nothing, in granules, of arena and heaps. Returns the bytes. It happens by
- * itself when memory runs out, before a request fails; to that of heaps also when the plan has been in
- * charge for a whole step without them (a lap). */
+ * itself when memory runs out, before a request fails: to what is missing and a sixteenth of what is held; and to that of
+ * heaps when the plan has been in charge for a whole step without them (a lap). */
 STW_API uint64_t stw_trim(stw_allocator *a);
 
 /* Changes the capacity (stw_options). Returns 0, or -1 where more than that is held even after idle memory

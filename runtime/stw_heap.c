@@ -95,16 +95,32 @@ static inline spot find_spot(const stw_heap *h, uint64_t units)
     return p;
 }
 
+/* Commits what the spot needs; where that fails, the smallest block that needs nothing, the lowest of these, is a spot, too. */
+static bool commit_spot(stw_allocator *a, stw_heap *h, uint64_t units, spot *p)
+{
+    if (p->fits && stwi_space_commit_locked(a, &h->space, p->start, units))
+        return true;
+    uint32_t best = 0;
+    for (uint32_t b = p->block ? h->last : 0; b; b = h->blocks[b].prev) {
+        const stw_block *k = &h->blocks[b];
+        if (!k->used && k->units >= units && (!best || k->units <= h->blocks[best].units) && stwi_space_ready(a, &h->space, k->start, units))
+            best = b;
+    }
+    if (best)
+        *p = (spot){.block = best, .start = h->blocks[best].start, .fits = true};
+    return best != 0;
+}
+
 /* Commits what the spot needs, after making room where there is none. Freed blocks that were held back for other
  * streams come first: the spot may then be a better one. */
 static __attribute__((noinline)) bool make_ready(stw_allocator *a, stw_stream *s, uint64_t units, spot *p)
 {
     stw_heap *h = s->heap;
-    if (p->fits && stwi_space_commit_locked(a, &h->space, p->start, units))
+    if (commit_spot(a, h, units, p))
         return true;
     if (stwi_limbo_leave_all_locked(a, true)) {
         *p = find_spot(h, units);
-        if (p->fits && stwi_space_commit_locked(a, &h->space, p->start, units))
+        if (commit_spot(a, h, units, p))
             return true;
     }
     return p->fits && stwi_make_room_locked(a, &h->space, p->start, units);

@@ -5,7 +5,7 @@
  *
  * On request all of them go (stwi_trim_locked); when the plan has done without the heaps for a step, those of the heaps.
  *
- * Under pressure it is what is missing and a sixteenth of what is held (stwi_make_room_locked): more would be mapped again soon, and with
+ * Under pressure, where no hole serves as it is (stw_heap.c), it is what is missing and a sixteenth of what is held (stwi_make_room_locked): more would be mapped again soon, and with
  * less the next request would have to wait for the device again.
  *
  * And some of them move: a space that would have to grow so that more would be reserved than ever before, and

@@ -51,6 +51,8 @@ type replayOutput struct {
 	PeakReserved   ir.Bytes             `json:"peak_reserved_bytes"`
 	Efficiency     float64              `json:"efficiency"`
 	Moved          ir.Bytes             `json:"moved_bytes"`             // idle memory given back in one place for another, in all
+	Trims          uint64               `json:"trims"`                   // times that idle memory was given back
+	Returned       ir.Bytes             `json:"returned_bytes"`          // by them, in all
 	Streams        *streamsOutput       `json:"streams,omitempty"`       // of a plan whose streams share the arena
 	Reserved       *int64               `json:"recorded_reserved_bytes"` // by the allocator of the recording
 	NsPerPair      float64              `json:"ns_per_pair"`
@@ -235,6 +237,7 @@ func runWorkload(t *ir.Trace, w *compiler.Workload, plan *ir.Plan, data []byte, 
 	out.Dynamic, out.Guests, out.Unknown, out.CanaryFaults, out.Failed = st.Dynamic, st.Guests, st.Unknown, r.CanaryFaults, r.Failed
 	out.FallbackPeak = ir.Bytes(st.HeapPeakBytes)
 	out.PeakAllocated, out.PeakReserved, out.Moved = ir.Bytes(st.PeakLiveBytes), ir.Bytes(st.PeakReservedBytes), ir.Bytes(st.MovedBytes)
+	out.Trims, out.Returned = st.Trims, ir.Bytes(st.ReturnedBytes)
 	if out.PeakReserved > 0 {
 		out.Efficiency = float64(out.PeakAllocated) / float64(out.PeakReserved)
 	}
@@ -319,6 +322,9 @@ func (a *app) printReplay(o *replayOutput, f *replayFlags) {
 	}
 	w.row("safety", fmt.Sprintf("%d overlaps, %d canary faults, %d failed", o.Overlaps, o.CanaryFaults, o.Failed))
 	w.row("memory", fmt.Sprintf("peak allocated %s, peak reserved %s: E %s", bytesText(o.PeakAllocated), bytesText(o.PeakReserved), percent(o.Efficiency)))
+	if f.capacity != "" && o.Trims > 0 {
+		w.row("given back", fmt.Sprintf("%s an iteration, of idle memory, in %.1f trims", bytesText(o.Returned/ir.Bytes(o.Iterations)), float64(o.Trims)/float64(o.Iterations)))
+	}
 	if o.Moved > 0 {
 		w.row("moved", fmt.Sprintf("%s an iteration, of idle memory between arena and heap", bytesText(o.Moved/ir.Bytes(o.Iterations))))
 	}

@@ -271,19 +271,20 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 		}
 	}
 	sweep := a.planStream(stream) >= 0 && class != Dynamic
-	h, ok := a.ready(stream, z, !sweep)
+	h, at, ok := a.ready(stream, z, !sweep)
 	if !ok && sweep {
 		if r, found := a.sweep(stream, entry, z); found && a.takeArena(stream, r, z) {
 			a.stats.Guests++
 			return a.hand(Addr{0, r.begin}, live{size: z, span: r.end - r.begin, vote: vote, stream: stream}, class), true
 		}
-		h, ok = a.ready(stream, z, true)
+		h, at, ok = a.ready(stream, z, true)
 	}
 	if !ok {
 		a.stats.Failed++
 		return Addr{}, false
 	}
-	return a.hand(Addr{h.space, h.take(z/Unit) * Unit}, live{size: z, span: z, vote: vote, stream: stream}, class), true
+	h.take(at, z/Unit)
+	return a.hand(Addr{h.space, at * Unit}, live{size: z, span: z, vote: vote, stream: stream}, class), true
 }
 
 // hand counts a block that is handed out.
@@ -333,30 +334,26 @@ const (
 )
 
 // ready returns the stream's heap if the place it has for z bytes is committed, or can be and may be.
-func (a *Allocator) ready(stream, z uint64, mayCommit bool) (*growing, bool) {
-	h := a.byStream[stream]
-	if h == nil {
+func (a *Allocator) ready(stream, z uint64, mayCommit bool) (h *growing, at uint64, ok bool) {
+	if h = a.byStream[stream]; h == nil {
 		if !mayCommit {
-			return nil, false
+			return nil, 0, false
 		}
 		h = a.heapOf(stream)
 	}
 	a.leave(h, false)
-	if a.missing(h, z) == 0 {
-		return h, true
+	if at = h.place(z / Unit); !mayCommit || a.missing(h, at, z) == 0 {
+		return h, at, a.missing(h, at, z) == 0
 	}
-	if !mayCommit {
-		return h, false
+	if at, ok = a.commitHeap(h, z); !ok && a.leaveAll(true) {
+		at, ok = a.commitHeap(h, z)
 	}
-	if a.commitHeap(h, z) || a.leaveAll(true) && a.commitHeap(h, z) {
-		return h, true
-	}
-	return h, a.missing(h, z) != never && a.makeRoom(a.heldFor(h, z))
+	return h, at, ok || a.missing(h, at, z) != never && a.makeRoom(a.heldFor(h, at, z))
 }
 
-// missing counts the granules that the heap would have to commit for z bytes; never where it has no room.
-func (a *Allocator) missing(h *growing, z uint64) uint64 {
-	start, g := h.place(z/Unit)*Unit, a.opts.Granularity
+// missing counts the granules that the heap would have to commit for z bytes at unit at; never where it has no room.
+func (a *Allocator) missing(h *growing, at, z uint64) uint64 {
+	start, g := at*Unit, a.opts.Granularity
 	if a.granules(start+z) > a.granules(a.opts.HeapBytes) {
 		return never
 	}

@@ -61,22 +61,15 @@ func (h *growing) place(n uint64) uint64 {
 	return h.top
 }
 
-// take returns the offset, in units, of n units, where place has them.
-func (h *growing) take(n uint64) uint64 {
-	if b, ok := h.bySize.ceiling(block{size: n}); ok {
+// take hands out n units at off, where a free block begins, or the top is.
+func (h *growing) take(off, n uint64) {
+	if b, ok := h.byOffset.ceiling(block{off: off}); ok && b.off == off {
 		h.pull(b)
 		if b.size > n {
-			h.put(block{off: b.off + n, size: b.size - n})
+			h.put(block{off: off + n, size: b.size - n})
 		}
-		return b.off
 	}
-	start := h.top
-	if last, ok := h.byOffset.below(block{off: h.top}); ok && last.off+last.size == h.top {
-		h.pull(last)
-		start = last.off
-	}
-	h.top = start + n
-	return start
+	h.top = max(h.top, off+n)
 }
 
 // give takes back n units at off and merges them with the free blocks on both sides.

@@ -60,14 +60,28 @@ func (a *Allocator) commit(held hold) bool {
 	return true
 }
 
-// commitHeap does that for the place of z bytes in h, if its range has it.
-func (a *Allocator) commitHeap(h *growing, z uint64) bool {
-	return a.missing(h, z) != never && a.commit(a.heldFor(h, z))
+// commitHeap does that for the place of z bytes in h, if its range has it. Where that fails, the smallest free block in which
+// they need nothing, the lowest of these, is a place, too.
+func (a *Allocator) commitHeap(h *growing, z uint64) (at uint64, ok bool) {
+	at = h.place(z / Unit)
+	if a.missing(h, at, z) != never && a.commit(a.heldFor(h, at, z)) {
+		return at, true
+	}
+	var best block
+	for b := range h.byOffset.all() {
+		if b.size >= z/Unit && (best.size == 0 || b.size < best.size) && a.missing(h, b.off, z) == 0 {
+			best = b
+		}
+	}
+	if best.size > 0 {
+		return best.off, true
+	}
+	return at, false
 }
 
-// heldFor names the granules that z bytes will touch in h.
-func (a *Allocator) heldFor(h *growing, z uint64) hold {
-	start, g := h.place(z/Unit)*Unit, a.opts.Granularity
+// heldFor names the granules that z bytes touch in h from unit at on.
+func (a *Allocator) heldFor(h *growing, at, z uint64) hold {
+	start, g := at*Unit, a.opts.Granularity
 	return hold{h.space, gap{start / g, (start + z + g - 1) / g}}
 }
 
