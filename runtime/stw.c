@@ -180,11 +180,11 @@ static inline uint32_t match_locked(stw_allocator *a, uint64_t units, uint16_t s
 {
     stw_matcher *m = &a->match;
     stwi_match_look(m);
-    if (__builtin_expect(m->len == 1, 1)) {
+    if (__builtin_expect(m->len == 1 && m->doubt == 0, 1)) {
         uint32_t p = m->first;
         const stw_plan_entry e = a->entries[p];
         const stw_slot *s = &a->slots[e.slot];
-        if (s->stream == stream && stwi_score(m, p, s, e.life_nf, units) > STW_SURE_SCORE) {
+        if (s->stream == stream && (!(s->flags & STW_SLOT_PLANNED) || s->hi == units) && stwi_score(m, p, s, e.life_nf, units) > STW_SURE_SCORE) {
             stwi_match_step(m, stwi_succ(m, p));
             return p;
         }
@@ -198,6 +198,7 @@ static __attribute__((noinline)) void *malloc_locked(stw_allocator *a, uint64_t 
     if (!s || s->handle != handle)
         s = find_stream_locked(a, handle);
     uint32_t entry = STW_NO_ENTRY;
+    a->match.stranger = false;
     if (s && s->plan >= 0)
         entry = match_locked(a, units, (uint16_t)s->plan);
     if (!s)
@@ -211,16 +212,12 @@ static __attribute__((noinline)) void *malloc_locked(stw_allocator *a, uint64_t 
         void *guest = slot->list != 0 ? guest_locked(a, s, units, slot->list - 1, entry) : NULL;
         return guest ? guest : from_heap_locked(a, s, units, entry, &a->stats.dynamic);
     }
-    if (__builtin_expect(units == slot->hi, 1)) {
-        if (units > STW_COMMON_UNITS)
-            a->resized = 0;
-    } else {
-        a->resized++;
-        if (units > slot->hi)
-            return from_heap_locked(a, s, units, entry, &a->stats.too_large);
-        if (a->resized < STW_RESIZED_TRUSTED) /* it may only pass for the entry */
-            return from_heap_locked(a, s, units, entry, &a->stats.unknown);
-    }
+    a->match.stranger = (units != slot->hi && !stwi_proportional(a->factors, units, slot->hi, stwi_requests(&a->stats))) ||
+                        (a->match.doubt > 0 && entry + (a->entries[entry].life_nf & STW_ENTRY_LIFE_MAX) < a->match.n);
+    if (units > slot->hi)
+        return from_heap_locked(a, s, units, entry, &a->stats.too_large);
+    if (a->match.stranger)
+        return from_heap_locked(a, s, units, entry, &a->stats.unknown);
     if (!take_locked(a, s, slot->atom_begin, slot->atom_end, slot->atoms, slot->lo, units))
         return from_heap_locked(a, s, units, entry, &a->stats.conflicts);
     a->stats.hits++;

@@ -126,7 +126,7 @@ stw_status stw_create(stw_allocator **out, const void *plan, size_t plan_bytes, 
         trouble = "create: no memory for the allocator's own records";
     if (!trouble) {
         stwi_match_init(&a->match, &a->plan);
-        if (!stwi_steps_make(a))
+        if (!stwi_repeat_init(&a->match, &a->plan) || !stwi_steps_make(a))
             trouble = "create: no memory for the allocator's own records";
     }
     if (trouble) {

@@ -12,8 +12,8 @@
  *
  * Other requests that end in the heap become guests only where the heap would have to commit memory
  * for them. A planned one whose place is taken, or too small, has a known life: what the entries of that
- * life start to use is read off the plan. One that no entry explains has none: a whole step is tried, then
- * half of it, down to a 32nd, so that it lies where it is in nobody's way for longest; while the position
+ * life start to use is read off the plan. One that no entry of the loop explains has none: a whole step is tried, then
+ * half of it, down to a 16th, so that it lies where it is in nobody's way for longest; while the position
  * is lost, the program does something else, and any free place will do. But it gets only what is committed: it may stay
  * for ever, and memory where the plan has not been yet is no cheaper than the heap's. Reading the plan
  * takes a step per entry, and is done only as long as the requests so far have paid for it.
@@ -181,6 +181,13 @@ static void add_lacking(stw_allocator *a)
     }
 }
 
+/* Whether a request of that entry has a life that is known. The prologue's are asked for once, and beside them who knows what:
+ * a job that is resumed loads its weights. */
+static bool knows(const stw_matcher *m, uint32_t entry)
+{
+    return entry != STW_NO_ENTRY && entry >= m->wrap;
+}
+
 /* The entries that come while a request is alive: from *at on, *most of them or, where its life is not known, down to *least.
  * False: it outlives what the plan knows, or reading is not paid for. */
 static bool horizon(const stw_allocator *a, uint32_t entry, uint32_t *at, uint64_t *most, uint64_t *least)
@@ -191,15 +198,17 @@ static bool horizon(const stw_allocator *a, uint32_t entry, uint32_t *at, uint64
     *least = *most / STW_SWEEP_PART;
     if (a->plan.n_atoms == 0 || a->swept > paid)
         return false;
-    if (entry != STW_NO_ENTRY) { /* its life is known */
+    if (knows(m, entry)) {
         uint64_t life = a->entries[entry].life_nf & STW_ENTRY_LIFE_MAX;
         if (life > *most)
             return false;
         *at = stwi_succ(m, entry);
         *most = *least = life > 0 ? life - 1 : 0;
     } else {
+        if (m->last == STW_NO_ENTRY) /* the loop is to come: what would lie in its way is not known to die before */
+            return false;
         *at = stwi_match_position(m);
-        if (*at >= m->n) /* the plan is not being executed: nothing is known to be needed */
+        if (*at >= m->n || *at < m->wrap) /* the loop is not being executed: nothing is known to be needed */
             *most = *least = 0;
     }
     return true;
@@ -230,7 +239,7 @@ uint32_t stwi_guest_sweep_locked(stw_allocator *a, const stw_stream *s, uint32_t
     for (;; step /= 2) {
         read_needs(a, at, step);
         a->swept += step;
-        if (entry == STW_NO_ENTRY)
+        if (!knows(&a->match, entry))
             add_lacking(a);
         uint32_t found = best_place(a, s, a->needed, units, end);
         if (found != STW_NO_ENTRY || step / 2 < least || step / 2 == 0)

@@ -85,7 +85,7 @@ struct stw_allocator {
     uint64_t capacity_bytes, heap_bytes;
     void (*say)(void *ctx, const char *text);
     void *say_ctx;
-    uint64_t resized;  /* planned entries in a row that were asked for with another size */
+    stw_factor factors[STW_FACTORS]; /* by which planned entries were asked for with another size; the latest first */
     uint64_t *needed;  /* bit per atom, scratch of a sweep */
     uint64_t swept;    /* entries that sweeps have read */
     uint64_t lap_heap; /* requests the heap had served when the plan's last entry was last asked for */
@@ -194,7 +194,7 @@ uint32_t stwi_guest_sweep_locked(stw_allocator *a, const stw_stream *s, uint32_t
 /* The atoms that planned requests start to use while a request of `entry` is alive, as stwi_guest_sweep_locked
  * knows its life, or a whole step where it does not; NULL: not known. */
 const uint64_t *stwi_guest_needs_locked(stw_allocator *a, uint32_t entry);
-#define STW_SWEEP_PART 32u /* the shortest life tried is this part of a step */
+#define STW_SWEEP_PART 16u /* the shortest life tried is this part of a step */
 #define STW_SWEEP_WORK 64u /* entries that a request pays for */
 /* First atom i with bounds[i] >= unit. */
 uint32_t stwi_atom_at(const stw_plan *p, uint64_t unit);

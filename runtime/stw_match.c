@@ -127,7 +127,7 @@ static void set_single(stw_matcher *m, uint32_t p)
 {
     m->mode = STW_SYNC;
     m->average = STW_WHOLE;
-    m->steady = 0;
+    m->steady = m->doubt = 0;
     m->first = p;
     m->len = 1;
     m->best = 0;
@@ -158,8 +158,8 @@ static uint32_t sync_column(stw_allocator *a, uint64_t units, uint16_t stream)
     outcome best;
     uint32_t len = column(a, m->stay, m->len, q, units, stream, &best);
     normalise(m->stay, len, best.score);
-    bool hit = best.entry != STW_NO_ENTRY;
-    m->steady = hit && best.own > STW_SURE_SCORE && best.from == m->best && !best.skipped ? m->steady + 1 : 0;
+    bool hit = best.entry != STW_NO_ENTRY, expected = hit && best.from == m->best && !best.skipped;
+    m->steady = expected && best.own > STW_SURE_SCORE ? m->steady + 1 : 0;
 
     uint32_t begin = best.index > STW_BACK ? best.index - STW_BACK : 0;
     uint32_t end = len - best.index > STW_AHEAD ? best.index + STW_AHEAD + 1 : len;
@@ -177,6 +177,13 @@ static uint32_t sync_column(stw_allocator *a, uint64_t units, uint16_t stream)
     m->best = best.index - begin;
     for (uint32_t i = 0; begin > 0 && i < m->len; i++)
         m->stay[i] = m->stay[begin + i];
+
+    if (path_position(m, m->best) >= m->wrap)
+        m->doubt = 0;
+    else if (!expected || best.own < 0)
+        m->doubt = STW_DOUBT;
+    else
+        m->doubt -= m->doubt > 0;
 
     a->stats.slow++;
     a->stats.resyncs += hit && best.skipped;
@@ -241,6 +248,20 @@ uint32_t stwi_match_slow_locked(stw_allocator *a, uint64_t units, uint16_t strea
         set_single(m, stwi_succ(m, answer));
         stwi_match_heard(m);
         return answer;
+    }
+    if ((answer = stwi_match_repeat(a, units, stream)) != STW_NO_ENTRY) {
+        a->stats.resyncs++;
+        set_single(m, stwi_succ(m, answer));
+        stwi_match_heard(m);
+        return answer;
+    }
+    if (m->len == 1 && m->doubt == 0) { /* of another size, but the frees are all for it */
+        const stw_plan_entry e = a->entries[m->first];
+        if (a->slots[e.slot].stream == stream && stwi_score(m, m->first, &a->slots[e.slot], e.life_nf, units) > STW_SURE_SCORE) {
+            answer = m->first;
+            stwi_match_step(m, stwi_succ(m, answer));
+            return answer;
+        }
     }
     if (m->mode == STW_LOST)
         may_search(a);
@@ -394,7 +415,7 @@ const char *stwi_match_check(const stw_matcher *m)
         return "a matcher counter is out of range";
     if (m->mode != STW_SYNC || m->n == 0)
         return m->mode == STW_SYNC || m->len == 0 ? NULL : "a lost matcher has hypotheses";
-    if (m->here != (m->len == 1 ? m->first : STW_NO_ENTRY) || m->from != m->here)
+    if (m->here != (m->len == 1 && m->doubt == 0 ? m->first : STW_NO_ENTRY) || m->from != m->here)
         return "the position expected is not that of the only hypothesis";
     if (m->first >= m->n || m->len == 0 || m->len > STW_BACK + STW_AHEAD + 1 || m->best >= m->len)
         return "the hypotheses' path is out of range";

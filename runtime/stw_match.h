@@ -63,7 +63,6 @@ enum { STW_SYNC, STW_LOST, STW_SEARCH };
 #define STW_VOTE_FOR 3000
 #define STW_VOTE_AGAINST (-1500)
 #define STW_VOUCHES (-1000) /* a match with an own score of that says that the position is right */
-#define STW_RESIZED_TRUSTED 8u /* resized requests in a row after which a smaller one gets the slot */
 #define STW_COPIES 4u /* that a loop may consist of: the compiler unrolls no further */
 #define STW_ANCHOR_WITHIN 64u /* entries from the loop's start that may be the anchor */
 #define STW_COMMON_UNITS (4096 / STW_PLAN_ALIGN) /* up to it sizes are common: an equal one says little, and none is the anchor */
@@ -71,9 +70,26 @@ enum { STW_SYNC, STW_LOST, STW_SEARCH };
 #define STW_NO_VOTE 0x7fffffffu /* in a fate: its free says nothing; entries are fewer */
 #define STW_SURE_SCORE 1000 /* a score above it is taken without looking further */
 
+#define STW_DOUBT 2u          /* columns of the prologue that must confirm the position before it is believed again */
+#define STW_STRETCHES 32u     /* of a plan that repeat (stw_repeat.c) */
+#define STW_FACTORS 2u        /* of sizes, seen last (stw_proportion.c) */
+
+/* Part of a plan that repeats: entries [begin, end), each alike the one a period later, as far as that one is in it. */
+typedef struct {
+    uint32_t begin, end, period;
+} stw_stretch;
+
+/* A ratio of sizes that was seen. */
+typedef struct {
+    uint64_t got, had; /* units: size of the request, and of the slot; of the largest slot */
+    uint64_t last;     /* size of the latest large slot */
+    uint64_t at;       /* requests when it was seen last */
+    uint64_t sizes;    /* large sizes, no two in a row the same; 0: none */
+} stw_factor;
+
 typedef struct {
     /* What the hot path writes (stw_step.h): */
-    uint32_t here;    /* the position expected, where it is the only hypothesis; else STW_NO_ENTRY */
+    uint32_t here;    /* the position expected, where it is the only hypothesis and not in doubt; else STW_NO_ENTRY */
     int32_t agree;    /* frees since the last request that vote, if all of them are for `here`; else -1, and votes has them */
     uint32_t heard;   /* frees at the last request, low bits */
     uint32_t from;    /* requests in step from here on, up to `here`, are not accounted for yet */
@@ -91,12 +107,16 @@ typedef struct {
     uint32_t best;    /* sync: path index of the best one, whose score is 0 */
     int32_t average;  /* share of well matched requests, millionths */
     uint32_t steady;  /* sync: columns in a row that confirmed the best hypothesis */
+    uint32_t doubt;   /* sync, in the prologue: columns in a row that it still takes until the position is believed */
+    bool stranger;    /* the request under way may only pass for its planned entry */
     uint32_t columns; /* search: columns so far */
     uint32_t run;     /* search: of those, the last ones in a row reached by a good match */
     uint32_t anchor;  /* the loop's first entry that is easy to tell; STW_NO_ENTRY: none */
     uint32_t last;    /* the last entry of the loop that a request with an address was answered with; STW_NO_ENTRY: none so far */
     uint32_t copy;    /* entries after which the loop is the same again; all of it where it never is */
     uint64_t search_began; /* number of the request with which the last search began; 0: none */
+    uint32_t n_stretches;
+    stw_stretch stretches[STW_STRETCHES]; /* of the prologue and of the loop's first copy */
     int32_t stay[STW_PATH]; /* score of each path index, thousandths; STW_NONE_SCORE: dropped */
     int32_t *all;     /* search: the same for every entry, n + 1 of them */
     uint32_t *fates;  /* of each entry: STW_INNER, and the position that its free votes for, or STW_NO_VOTE */
@@ -133,8 +153,9 @@ static inline uint32_t stwi_match_placed(stw_matcher *m, uint32_t e)
         return STW_NO_VOTE;
     if (e >= m->wrap)
         m->last = e;
-    m->inner += m->fates[e] >> 31;
-    return m->fates[e];
+    const uint32_t fate = m->stranger ? m->fates[e] & ~STW_INNER : m->fates[e];
+    m->inner += fate >> 31;
+    return fate;
 }
 
 /* It is freed. Answers whether that is all: if not, stwi_match_vote comes next. */
@@ -166,6 +187,15 @@ static inline void stwi_match_heard(stw_matcher *m)
 uint32_t stwi_match_slow_locked(stw_allocator *a, uint64_t units, uint16_t stream);
 void stwi_match_mark_locked(stw_allocator *a, uint32_t kind, int64_t value, uint64_t name);
 void stwi_match_init(stw_matcher *m, const stw_plan *p);
+bool stwi_repeat_init(stw_matcher *m, const stw_plan *p); /* after it; false: no memory */
+
+/* The entry at which the program goes on where that is not the one expected: what repeats is over, or comes again.
+ * STW_NO_ENTRY: neither. */
+uint32_t stwi_match_repeat(const stw_allocator *a, uint64_t units, uint16_t stream);
+
+/* Takes note that a slot of `had` units was asked for with another size, `got`, in request number now; answers whether the slots before
+ * it were, too, by the same factor. */
+bool stwi_proportional(stw_factor f[STW_FACTORS], uint64_t got, uint64_t had, uint64_t now);
 uint32_t stwi_match_position(const stw_matcher *m); /* entry expected next; n: lost */
 const char *stwi_match_check(const stw_matcher *m);
 

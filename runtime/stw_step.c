@@ -8,7 +8,7 @@
  * Whatever makes a request more than that is made to look like one that does not fit: a step that is not armed (its entry
  * has no place, or is the last, or nobody has its stream yet) is never equal to anything, and
  * neither is the one that a->next points to while no step may be taken at all: the position is not certain, streams have
- * to be ordered, requests come resized.
+ * to be ordered.
  *
  * Nor does it count. A run of steps, from `from` up to `here`, says by itself how many hits there were, how often the matcher's average rose, and
  * which entry came last; and `room`, by which live bytes are below their peak, says what lives. So whoever enters by
@@ -48,9 +48,9 @@ void stwi_steps_arm_locked(stw_allocator *a, const stw_stream *s)
 void stwi_aim_locked(stw_allocator *a)
 {
     stw_matcher *m = &a->match;
-    const bool sure = m->mode == STW_SYNC && m->len == 1 && m->n > 0;
+    const bool sure = m->mode == STW_SYNC && m->len == 1 && m->doubt == 0 && m->n > 0;
     m->here = m->from = sure ? m->first : STW_NO_ENTRY;
-    a->next = sure && !a->order && a->resized == 0 ? &a->steps[m->first] : &nowhere;
+    a->next = sure && !a->order ? &a->steps[m->first] : &nowhere;
 }
 
 void stwi_settle_locked(stw_allocator *a)

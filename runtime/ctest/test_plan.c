@@ -117,27 +117,36 @@ static void test_resized(void)
     }
     end(a);
 
-    builder one = {0}; /* smaller sits in the slot, when it is not the only one; larger never does */
-    builder_stream(&one, 0, 0, 8);
-    for (int i = 0; i < 4; i++)
-        builder_entry(&one, builder_planned(&one, 0, 0, 8), 1);
-    a = make(&one, NULL);
-    void *p;
-    for (int i = 1; i < 8; i++) {
-        p = get(a, 5); /* by itself it is a guest, here in the idle slot, for as long as the entry lives */
-        CHECK_EQ(place(a, p), 0);
-        stw_free(a, p);
-    }
-    CHECK_EQ(stats(a).guests, 7);
-    CHECK_EQ(stats(a).hits, 0);
-    p = get(a, 5);
-    CHECK_EQ(place(a, p), 0);
-    CHECK_EQ(stats(a).live_bytes, 5 * 512);
+    builder few = {0}; /* smaller sits in the slot once two others were, by the same factor; larger never does */
+    builder_stream(&few, 0, 0, 800);
+    for (uint32_t i = 0; i < 4; i++)
+        builder_entry(&few, builder_planned(&few, 0, i * 200, i % 2 ? 160 : 200), 1);
+    a = make(&few, NULL);
+    void *p = get(a, 100);
+    CHECK_EQ(place(a, p), 0); /* it passes for the entry: a guest, for as long as that lives */
     stw_free(a, p);
-    p = get(a, 9);
-    CHECK(place(a, p) >= 8 || place(a, p) < 0);
+    p = get(a, 80);
+    stw_free(a, p);
+    CHECK_EQ(stats(a).unknown, 2);
+    p = get(a, 100);
+    CHECK_EQ(place(a, p), 400);
+    stw_free(a, p);
+    p = get(a, 70); /* not in proportion */
+    CHECK_EQ(stats(a).unknown, 3);
+    CHECK_EQ(stats(a).guests, 3);
+    stw_free(a, p);
+    p = get(a, 100);
+    CHECK_EQ(place(a, p), 0);
+    CHECK_EQ(stats(a).live_bytes, 100 * 512);
+    CHECK_EQ(stats(a).hits, 2);
+    stw_free(a, p);
+    void *q = get(a, 80);
+    CHECK_EQ(place(a, q), 200);
+    p = get(a, 601);
+    CHECK(place(a, p) >= 800 || place(a, p) < 0);
     CHECK_EQ(stats(a).too_large, 1);
-    CHECK_EQ(stats(a).static_fallback_bytes, 9 * 512);
+    CHECK_EQ(stats(a).static_fallback_bytes, 601 * 512);
+    stw_free(a, q);
     stw_free(a, p);
     end(a);
 }

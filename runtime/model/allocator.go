@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 )
 
 // Options limit the modelled memory.
@@ -123,7 +122,8 @@ type Allocator struct {
 	live     map[Addr]live
 	stats    Stats
 	swept    uint64 // entries that sweeps have read
-	resized  int    // planned entries in a row that were asked for with another size
+	factors  factors
+	stranger bool   // the request under way may only pass for its planned entry
 	lap      uint64 // requests the heaps had served at the last lap
 	last     Answer
 
@@ -229,6 +229,7 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 	}
 	a.last.Entry = entry
 	class, vote := Unknown, -1
+	a.stranger = false
 	if entry >= 0 && entry == len(a.plan.Entries)-1 {
 		s := &a.stats
 		served := s.Conflicts + s.TooLarge + s.Unknown + s.Dynamic - s.Guests
@@ -244,11 +245,8 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 		slot := a.plan.Slots[a.plan.Entries[entry].Slot]
 		begin, end := slot.span()
 		if slot.Flags&Planned != 0 {
-			if z != end-begin {
-				a.resized++
-			} else if z > commonBytes {
-				a.resized = 0
-			}
+			other := z != end-begin && !a.factors.proportional(z/Unit, (end-begin)/Unit, a.stats.Requests)
+			a.stranger = other || a.match.doubt > 0 && !a.match.lasts(entry)
 		}
 		switch {
 		case slot.Flags&Planned == 0:
@@ -262,8 +260,8 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 			}
 		case z > end-begin:
 			class = TooLarge
-		case z < end-begin && a.resized < resizedTrusted:
-			class = Unknown // it may only pass for the entry
+		case a.stranger:
+			class = Unknown
 		case !a.occupied.free(interval{begin, end}), !a.takeArena(stream, interval{begin, end}, z):
 			class = Conflict
 		default:
@@ -306,7 +304,7 @@ func (a *Allocator) hand(at Addr, b live, class Class) Addr {
 		if e >= a.match.loop {
 			a.match.last = e
 		}
-		if b.inner = a.match.isInner(e); b.inner {
+		if b.inner = !a.stranger && a.match.isInner(e); b.inner {
 			a.match.inner++
 		}
 	}
@@ -323,15 +321,6 @@ func (a *Allocator) hand(at Addr, b live, class Class) Addr {
 	}
 	return at
 }
-
-// resizedTrusted is how many planned entries in a row must have been asked for with another size
-// before a smaller request gets the slot.
-const resizedTrusted = 8
-
-const (
-	sweepPart = 32 // the shortest life tried is this part of a step
-	sweepWork = 64 // entries that a request pays for
-)
 
 // ready returns the stream's heap if the place it has for z bytes is committed, or can be and may be.
 func (a *Allocator) ready(stream, z uint64, mayCommit bool) (h *growing, at uint64, ok bool) {
@@ -358,54 +347,6 @@ func (a *Allocator) missing(h *growing, at, z uint64) uint64 {
 		return never
 	}
 	return h.pages.missing(start/g, (start+z+g-1)/g)
-}
-
-// sweep reads the plan for a place where z bytes are in nobody's way: for the life of the entry, or,
-// where entry is -1, for a step, half of one, and so on.
-func (a *Allocator) sweep(stream uint64, entry int, z uint64) (interval, bool) {
-	m := a.match
-	n, wrap := len(a.plan.Entries), m.loop
-	step := uint64(n - wrap)
-	least := step / sweepPart
-	if len(a.occupied.busy) == 0 || a.swept > sweepWork*a.stats.Requests+4*uint64(n) {
-		return interval{}, false
-	}
-	var at int
-	if entry >= 0 {
-		life := uint64(a.plan.Entries[entry].Life)
-		if life > step {
-			return interval{}, false
-		}
-		at = m.succ(entry)
-		step = 0
-		if life > 0 {
-			step = life - 1
-		}
-		least = step
-	} else {
-		if m.mode != inSync { // the plan is not being executed: nothing is known to be needed
-			a.stats.Sweeps++
-			return a.place(stream, a.occupied.lacking(a.occupied.kept, a.opts.Granularity), z)
-		}
-		at, _ = m.best()
-	}
-	a.stats.Sweeps++
-	for ; ; step /= 2 {
-		needed := slices.Clone(a.occupied.kept)
-		for k, p := uint64(0), at; k < step; k, p = k+1, m.succ(p) {
-			if slot := a.plan.Slots[a.plan.Entries[p].Slot]; slot.Flags&Planned != 0 {
-				a.occupied.mark(spanOf(slot), needed)
-			}
-		}
-		a.swept += step
-		if entry < 0 {
-			needed = a.occupied.lacking(needed, a.opts.Granularity)
-		}
-		r, ok := a.place(stream, needed, z)
-		if ok || step/2 < least || step/2 == 0 {
-			return r, ok
-		}
-	}
 }
 
 func (a *Allocator) heapOf(stream uint64) *growing {

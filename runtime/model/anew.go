@@ -70,6 +70,5 @@ func (m *matcher) anew(z int64, stream int) bool {
 func (m *matcher) begin() int {
 	pos := m.anchor + m.copyOf(m.succ(m.last))*((m.n-m.loop)/m.copies)
 	m.jump(pos)
-	m.hyps[0].pos = m.succ(pos)
-	return pos
+	return m.goOn(pos)
 }

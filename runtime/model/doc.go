@@ -6,9 +6,11 @@
 // A request goes through these steps:
 //
 //	malloc(size, stream)
-//	   |  match.go    where in the plan are we? fast path, else one column of an alignment
+//	   |  match.go    where in the plan are we? fast path, else one column of an alignment (column.go);
+//	   |              anew.go, repeat.go: unless an iteration begins anew, or what repeats goes on elsewhere
+//	   |  proportion.go  is it of another size as the requests before it were?
 //	   |  occupy.go   is the planned range free? disjoint intervals, ordered
-//	   |  heap.go     else: best fit in the stream's own growing range
+//	   |  heap.go     else: best fit in the stream's own growing range; sweep.go: or, before that grows, idle space
 //	   |  order.go    does the stream have to wait for another? limbo.go: for those that use a block, too
 //	   `- allocator.go counts, and remembers the block
 //

@@ -26,6 +26,9 @@ import "math"
 // Once a column has run, hypotheses that are wrong but not hopeless are renewed by every column.
 // Four steady columns in a row, good matches from the best hypothesis without a gap, end that.
 //
+// The prologue comes once, and what comes beside it may be there to stay. After anything unexpected there the matcher
+// is in doubt, and nothing is taken for an entry that dies, until two columns have confirmed the position.
+//
 // The rule in full is runtime/MATCHER.md.
 
 // Prices and limits, in thousandths, positions or requests.
@@ -59,6 +62,7 @@ const (
 	lostMean     = 600000
 	apartAtLeast = 64
 	steadyEnough = 4
+	doubtful     = 2
 	searchColumn = 16
 	searchStreak = 4
 )
@@ -98,6 +102,7 @@ type matcher struct {
 	asked   uint64 // requests of the allocator, this one counted
 	began   uint64 // asked when the last search began; 0: none has
 	steady  int    // steady columns in a row
+	doubt   int    // columns of the prologue in a row that it still takes until one is believed
 	columns int    // of this search
 	streak  int    // of its columns whose best was a match
 	nf      int    // successful frees since the last request, at most 3
@@ -106,6 +111,8 @@ type matcher struct {
 	last    int    // the last entry of the loop that a request with an address was answered with, -1: none so far
 	copies  int    // the loop is so many times the same
 	votes   []int  // positions that those frees name, the last maxVotes of them
+
+	stretches []stretch // of the prologue and of the loop's first copy
 
 	stay []int64 // score before the request, by path index; kept between columns of a search
 	next []int64 // … and after it
@@ -125,6 +132,10 @@ func newMatcher(p *Plan) *matcher {
 	m.hyps = []hypothesis{{0, 0}}
 	m.anchor = m.findAnchor()
 	m.last, m.copies = -1, m.findCopies()
+	if m.n > 0 {
+		m.findStretches(0, m.loop)
+		m.findStretches(m.loop, m.loop+(m.n-m.loop)/m.copies)
+	}
 	m.phases = make(map[uint64]map[int]bool)
 	for _, k := range p.Marks {
 		if k.Kind == MarkPhase {
@@ -159,6 +170,21 @@ func (m *matcher) settle(pos int) {
 	m.mode = inSync
 	m.mean = hitMean
 	m.steady = 0
+	m.doubt = 0
+}
+
+// lasts reports whether the request of entry pos lives for the whole run.
+func (m *matcher) lasts(pos int) bool {
+	return pos+int(m.plan.Entries[pos].Life) >= m.n
+}
+
+func (m *matcher) planned(pos int) bool {
+	return m.plan.Slots[m.plan.Entries[pos].Slot].Flags&Planned != 0
+}
+
+// sized reports whether entry pos has a place of just z bytes.
+func (m *matcher) sized(pos int, z int64) bool {
+	return m.planned(pos) && int64(m.plan.Slots[m.plan.Entries[pos].Slot].Hi)*Unit == z
 }
 
 // score rates entry pos for a request of z rounded bytes of a plan stream; false where the
@@ -250,16 +276,23 @@ func (m *matcher) freed(vote int) {
 
 func (m *matcher) step(z int64, stream int) int {
 	if m.mode == inSync {
-		if len(m.hyps) == 1 {
-			pos := m.hyps[0].pos
-			if s, ok := m.score(pos, z, stream); ok && s > fastScore {
-				m.hyps[0].pos = m.succ(pos)
-				m.mean += (hitMean - m.mean) / 64
-				return pos
+		expected := false
+		if pos := m.hyps[0].pos; len(m.hyps) == 1 && m.doubt == 0 {
+			s, ok := m.score(pos, z, stream)
+			expected = ok && s > fastScore
+			if expected && (!m.planned(pos) || m.sized(pos, z)) {
+				return m.goOn(pos)
 			}
 		}
 		if m.anew(z, stream) {
 			return m.begin()
+		}
+		if to := m.repeats(z, stream); to >= 0 {
+			m.jump(to)
+			return m.goOn(to)
+		}
+		if expected {
+			return m.goOn(m.hyps[0].pos)
 		}
 		m.slow++
 		return m.align(z, stream)
@@ -275,6 +308,13 @@ func (m *matcher) step(z int64, stream int) int {
 	}
 	m.slow++
 	return m.search(z, stream)
+}
+
+// goOn answers with what was expected.
+func (m *matcher) goOn(pos int) int {
+	m.hyps[0].pos = m.succ(pos)
+	m.mean += (hitMean - m.mean) / 64
+	return pos
 }
 
 // align is the slow path in sync: one column along the path from the first hypothesis.
@@ -312,8 +352,16 @@ func (m *matcher) align(z int64, stream int) int {
 	} else {
 		m.steady = 0
 	}
+	pos, _ := m.best()
+	switch {
+	case pos >= m.loop:
+		m.doubt = 0
+	case entry != was || how.gap || how.own < 0:
+		m.doubt = doubtful
+	case m.doubt > 0:
+		m.doubt--
+	}
 	if m.steady == steadyEnough {
-		pos, _ := m.best()
 		m.hyps = append(m.hyps[:0], hypothesis{pos, 0})
 		m.steady = 0
 	}
@@ -322,96 +370,4 @@ func (m *matcher) align(z int64, stream int) int {
 		m.mode = lost
 	}
 	return entry
-}
-
-// layPath fills path and stay for a slow request in sync. It returns the path index the match
-// of the last position goes to: that of a position it would repeat, or len(path) if the path
-// was cut by its length.
-func (m *matcher) layPath() (fold int) {
-	m.path, m.stay = m.path[:0], m.stay[:0]
-	first := m.hyps[0].pos
-	limit, at := -1, 0
-	for pos := first; ; pos = m.succ(pos) {
-		i := len(m.path)
-		h := int64(none)
-		if at < len(m.hyps) && m.hyps[at].pos == pos {
-			h = m.hyps[at].h
-			at++
-			if h == 0 && limit < 0 {
-				limit = i + lookAhead + 1
-			}
-		}
-		m.path = append(m.path, pos)
-		m.stay = append(m.stay, h)
-		next := m.succ(pos)
-		wraps := pos == m.n-1 && first <= m.loop
-		if wraps || next == first {
-			fold = 0
-			if first < m.loop {
-				fold = m.loop - first
-			}
-			break
-		}
-		if limit >= 0 && len(m.path) >= limit {
-			fold = len(m.path)
-			break
-		}
-	}
-	if at != len(m.hyps) {
-		panic("BUG: model: a hypothesis is not on the path of the first")
-	}
-	return fold
-}
-
-// column computes next and how from stay for one request, along path. The match of the last
-// position goes to index fold.
-func (m *matcher) column(z int64, stream, fold int) {
-	k := len(m.path)
-	size := max(k, fold+1)
-	m.next = append(m.next[:0], make([]int64, size)...)
-	m.how = append(m.how[:0], make([]reach, size)...)
-	for i := range m.next {
-		m.next[i], m.how[i].from = none, -1
-		if i < k && m.stay[i] > none/2 {
-			m.next[i] = m.stay[i] - extraPrice
-		}
-	}
-	gapO, gapM := int64(none), int64(none)
-	for i, pos := range m.path {
-		arrive, gap := m.stay[i], false
-		if g := max(gapO, gapM); g > arrive {
-			arrive, gap = g, true
-		}
-		if arrive > none/2 {
-			if s, ok := m.score(pos, z, stream); ok {
-				to := i + 1
-				if i == k-1 {
-					to = fold
-				}
-				if v := arrive + s; v >= m.next[to] {
-					m.next[to], m.how[to] = v, reach{i, gap, s}
-				}
-			}
-		}
-		optional := m.plan.Slots[m.plan.Entries[pos].Slot].Flags&Optional != 0
-		open := m.stay[i] - openMust
-		if optional {
-			gapO = max(gapO, m.stay[i]-openOptional) - skipOptional
-			gapM = max(gapM, open) - skipOptional
-		} else {
-			gapO = none
-			gapM = max(gapM, open) - skipMust
-		}
-	}
-}
-
-// firstLargest returns the lowest index of the largest score.
-func firstLargest(scores []int64) int {
-	best := 0
-	for i, v := range scores {
-		if v > scores[best] {
-			best = i
-		}
-	}
-	return best
 }

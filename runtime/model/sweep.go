@@ -1,0 +1,59 @@
+package model
+
+import "slices"
+
+const (
+	sweepPart = 16 // the shortest life tried is this part of a step
+	sweepWork = 64 // entries that a request pays for
+)
+
+// sweep reads the plan for a place where z bytes are in nobody's way: for the life of an entry of the loop, or,
+// where entry is none, for a step, half of one, and so on.
+func (a *Allocator) sweep(stream uint64, entry int, z uint64) (interval, bool) {
+	m := a.match
+	n, wrap := len(a.plan.Entries), m.loop
+	step := uint64(n - wrap)
+	least := step / sweepPart
+	if len(a.occupied.busy) == 0 || a.swept > sweepWork*a.stats.Requests+4*uint64(n) {
+		return interval{}, false
+	}
+	var at int
+	known := entry >= m.loop
+	if known {
+		life := uint64(a.plan.Entries[entry].Life)
+		if life > step {
+			return interval{}, false
+		}
+		at = m.succ(entry)
+		step = 0
+		if life > 0 {
+			step = life - 1
+		}
+		least = step
+	} else {
+		if m.last < 0 { // the loop is to come: what would lie in its way is not known to die before
+			return interval{}, false
+		}
+		if at, _ = m.best(); m.mode != inSync || at < m.loop { // the plan is not being executed: nothing is known to be needed
+			a.stats.Sweeps++
+			return a.place(stream, a.occupied.lacking(a.occupied.kept, a.opts.Granularity), z)
+		}
+	}
+	a.stats.Sweeps++
+	for ; ; step /= 2 {
+		needed := slices.Clone(a.occupied.kept)
+		for k, p := uint64(0), at; k < step; k, p = k+1, m.succ(p) {
+			if slot := a.plan.Slots[a.plan.Entries[p].Slot]; slot.Flags&Planned != 0 {
+				a.occupied.mark(spanOf(slot), needed)
+			}
+		}
+		a.swept += step
+		if !known {
+			needed = a.occupied.lacking(needed, a.opts.Granularity)
+		}
+		r, ok := a.place(stream, needed, z)
+		if ok || step/2 < least || step/2 == 0 {
+			return r, ok
+		}
+	}
+}
