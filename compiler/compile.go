@@ -51,7 +51,7 @@ type Options struct {
 	Rules    ir.Rules
 	Effort   Effort     // "" is Default
 	From, To int        // iterations of the profile to plan from; both 0: the steady ones
-	Keep     string     // "persistent": plan only what lives for the whole run; "nothing"; "": the rehearsal decides
+	Keep     string     // what the plan holds, as Rehearsal.Holds has it; "": the rehearsal decides
 	Sharing  ir.Sharing // whether streams share memory, and on what terms
 	Curve    bool       // where they do: pack for every AGE of CurveAges, too. The plan gets the best layout that its AGE allows
 	OnePass  bool       // do not look for iterations: plan the recording as it is, once through

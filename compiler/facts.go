@@ -11,9 +11,9 @@ import (
 func OptionsOf(p *ir.Plan, rules ir.Rules) (Options, error) {
 	o := Options{Rules: rules, Sharing: SharingOf(p), Keep: p.Get("kept")}
 	switch o.Keep {
-	case "", keepAll, keepPersistent, keepNothing:
+	case "", keepAll, keepOptional, keepLargest, keepPersistent, keepNothing:
 	default:
-		return o, fmt.Errorf("its fact kept, %q, is none of %s, %s, %s", o.Keep, keepAll, keepPersistent, keepNothing)
+		return o, fmt.Errorf("its fact kept, %q, is none of %s, %s, %s, %s, %s", o.Keep, keepAll, keepOptional, keepLargest, keepPersistent, keepNothing)
 	}
 	switch once := p.Get("one-pass"); once {
 	case "", "false", "true":

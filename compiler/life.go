@@ -16,7 +16,15 @@ import (
 //	window 1  | . A . . . . | . . f . |       A: own 1, death len + 3, life len + 2
 //	            0 1 2 …         0 1 2 3
 //
-// Where the windows differ the longest life counts. The end of the recording hides some:
+// Where the windows differ the longest life counts. A window that lacks what comes next leaves the death open: B below is dead at
+// any of 2, 3 and 4, and the earliest will do, for what comes before 4 is not there to take its place. Only where all windows show
+// the same next request does the free name it (Firm).
+//
+//	all       | A B C D E . |
+//	window 2  | A B f . . E |
+//	            0 1 2 3 4
+//
+// The end of the recording hides some:
 // what the last window still holds when it ends dies where the events after the window show it,
 // unless the windows before say that it is carried, and then as long as there; or as the same entry did
 // in the windows before; with a single window, as the request did that played the same part one
@@ -31,6 +39,7 @@ func (tm *Template) setLives(s *sequence, m *merger) {
 	n, last := len(tm.Entries), len(tm.Windows)-1
 	l := lifeSpan{s: s, m: m, n: n, horizon: s.horizon(tm.Windows[last][1])}
 	known := make([]int, n)   // longest life seen, -1 none
+	named := make([]int, n)   // to the request after the free, where last seen
 	varies := make([]bool, n) // not all lives seen are the same
 	atLeast := make([]int, n) // shown by windows before the last that never saw the end
 	for i := range known {
@@ -39,9 +48,10 @@ func (tm *Template) setLives(s *sequence, m *merger) {
 	for w, b := range m.bounds {
 		for k := b[0]; k < b[1]; k++ {
 			own := int(m.rank[m.colOf[w][k-b[0]]])
-			if death, ok := l.death(w, k); ok {
-				varies[own] = varies[own] || known[own] >= 0 && known[own] != death-own
-				known[own] = max(known[own], death-own)
+			if least, death, ok := l.death(w, k); ok {
+				varies[own] = varies[own] || known[own] >= 0 && named[own] != death-own
+				named[own] = death - own
+				known[own] = max(known[own], least-own)
 			} else if w < last {
 				atLeast[own] = max(atLeast[own], (last-w+1)*n-own)
 			}
@@ -51,7 +61,7 @@ func (tm *Template) setLives(s *sequence, m *merger) {
 	b := m.bounds[last]
 	for k := b[0]; k < b[1]; k++ {
 		own := int(m.rank[m.colOf[last][k-b[0]]])
-		if _, ok := l.death(last, k); ok || own+known[own] > n {
+		if _, _, ok := l.death(last, k); ok || own+known[own] > n {
 			continue // seen, or carried as in the windows before
 		}
 		if death, ok := l.deathAfter(k); ok {
@@ -70,6 +80,9 @@ func (tm *Template) setLives(s *sequence, m *merger) {
 	}
 	for i := range tm.Entries {
 		life := known[i]
+		if !varies[i] && life >= 0 {
+			life = max(life, named[i])
+		}
 		if life < 0 || atLeast[i] > life {
 			life = ir.MaxLife
 		}
@@ -95,20 +108,26 @@ type lifeSpan struct {
 	horizon ir.Tick
 }
 
-// death is the template clock at which request k, of window w, is dead; false where it
-// outlives the windows.
-func (l *lifeSpan) death(w, k int) (int, bool) {
+// death is the template clock from which on request k, of window w, is dead, and that of the first request after
+// its free; false where it outlives the windows.
+func (l *lifeSpan) death(w, k int) (least, next int, ok bool) {
 	free, e := l.s.t.Requests[l.s.req[k]].Free, int(l.s.end[k])
 	for v := w; v < len(l.m.bounds); v++ {
 		if free >= l.m.cuts[v] {
 			continue
 		}
-		if b := l.m.bounds[v]; e < b[1] {
-			return (v-w)*l.n + int(l.m.rank[l.m.colOf[v][e-b[0]]]), true
+		b := l.m.bounds[v]
+		rank := func(k int) int { return int(l.m.rank[l.m.colOf[v][k-b[0]]]) }
+		least, next = 0, l.n
+		if e > b[0] {
+			least = rank(e-1) + 1
 		}
-		return (v - w + 1) * l.n, true
+		if e < b[1] {
+			next = rank(e)
+		}
+		return (v-w)*l.n + least, (v-w)*l.n + next, true
 	}
-	return 0, false
+	return 0, 0, false
 }
 
 // deathAfter is death for a request of the last window that the events after it free. The

@@ -237,17 +237,27 @@ func (l *lowering) addEntry(i, k int) {
 			e.Kind = ir.Carried
 		}
 		e.Buffer = ir.BufferID(len(l.p.Buffers))
-		start := l.p.L0 + ir.Tick(i*n+k)
-		b := ir.Buffer{Size: te.MaxSize, Start: start, End: start + ir.Tick(te.Life), Stream: te.Stream, Kind: e.Kind, Lag: te.Lag}
-		if over := b.End - l.p.L1; over > 0 {
-			b.End, b.HeadStart, b.HeadEnd = l.p.L1, l.p.L0, l.p.L0+over
-			if b.HeadEnd > b.Start {
-				panic(fmt.Sprintf("BUG: compiler: entry %d of copy %d outlives the loop", k, i))
-			}
+		b, ok := loopBuffer(l.p, te, l.p.L0+ir.Tick(i*n+k), e.Kind)
+		if !ok {
+			panic(fmt.Sprintf("BUG: compiler: entry %d of copy %d outlives the loop", k, i))
 		}
 		l.p.Buffers = append(l.p.Buffers, b)
 	}
 	l.p.Entries = append(l.p.Entries, e)
+}
+
+// loopBuffer is a buffer for the entry te that the loop has at start, of the largest size and the longest life seen; false where more of
+// its instances live at once than the loop has addresses for.
+func loopBuffer(p *ir.Problem, te *TemplateEntry, start ir.Tick, kind ir.Kind) (ir.Buffer, bool) {
+	life := max(ir.Tick(te.Life), 1)
+	if te.Life >= ir.MaxLife || life > p.L1-p.L0 {
+		return ir.Buffer{}, false
+	}
+	b := ir.Buffer{Size: te.MaxSize, Start: start, End: start + life, Stream: te.Stream, Kind: kind, Lag: te.Lag}
+	if over := b.End - p.L1; over > 0 {
+		b.End, b.HeadStart, b.HeadEnd = p.L1, p.L0, p.L0+over
+	}
+	return b, true
 }
 
 func lastMember(tmpl *Template, k int) uint32 {

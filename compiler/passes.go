@@ -64,6 +64,9 @@ func (c *Compiled) runLower(ctx context.Context) error {
 	if err := c.selectRequests(ctx); err != nil {
 		return err
 	}
+	if keep := c.options.Keep; keep == keepOptional || keep == keepLargest {
+		c.enlargeAll(keep == keepLargest)
+	}
 	c.treat()
 	switch c.options.Keep {
 	case keepPersistent:

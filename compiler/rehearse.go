@@ -3,6 +3,7 @@ package compiler
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"stweaver/heuristics"
@@ -28,11 +29,12 @@ import (
 
 // Rehearsal is what it showed, in bytes reserved at the peak.
 type Rehearsal struct {
-	Plan   ir.Bytes `json:"plan_bytes"`
-	Heap   ir.Bytes `json:"heap_bytes"`
-	Live   ir.Bytes `json:"live_bytes"`             // peak allocated: nothing can reserve less
-	Shrunk ir.Bytes `json:"shrunk_bytes,omitempty"` // of the plan that was shrunk, where one was tried
-	Holds  string   `json:"holds"`                  // "all", "persistent" or "nothing": what the plan holds
+	Plan    ir.Bytes `json:"plan_bytes"`
+	Heap    ir.Bytes `json:"heap_bytes"`
+	Live    ir.Bytes `json:"live_bytes"`              // peak allocated: nothing can reserve less
+	Shrunk  ir.Bytes `json:"shrunk_bytes,omitempty"`  // of the plan that was shrunk, where one was tried
+	Varying ir.Bytes `json:"varying_bytes,omitempty"` // of the plan with what varies in it, where one won
+	Holds   string   `json:"holds"`                   // "all", "optional", "largest", "persistent" or "nothing": what the plan holds
 	// Layouts of equal peak that were compared, and the most that one of them reserved: 1 and Plan
 	// where there was no choice.
 	Layouts int      `json:"layouts"`
@@ -42,6 +44,8 @@ type Rehearsal struct {
 // Kept is what the plan that was kept reserves, with the heap beside it.
 func (r *Rehearsal) Kept() ir.Bytes {
 	switch r.Holds {
+	case keepOptional, keepLargest:
+		return r.Varying
 	case keepPersistent:
 		return r.Shrunk
 	case keepNothing:
@@ -53,6 +57,8 @@ func (r *Rehearsal) Kept() ir.Bytes {
 // Values of Options.Keep and of the plan's Info.
 const (
 	keepAll        = "all"
+	keepOptional   = "optional"
+	keepLargest    = "largest"
 	keepPersistent = "persistent"
 	keepNothing    = "nothing"
 )
@@ -94,49 +100,83 @@ func (c *Compiled) judge(ctx context.Context) error {
 	r.Plan, r.Live = c.rehearse(w, c.Plan)
 	r.Heap, _ = c.rehearse(w, nil)
 	c.Rehearsal = r
-	if err := c.chooseLayout(ctx, w, r); err != nil {
+	if r.Plan, err = c.chooseLayout(ctx, w, r, r.Plan); err != nil {
 		return err
 	}
-	if r.Plan <= r.Heap {
-		return nil
-	}
-	if c.ruled() || c.ordered() {
-		c.Notes = append(c.Notes, fmt.Sprintf("in rehearsal the heap alone reserves %s, the plan %s; it is kept whole, for the rules ask for it", Size(r.Heap), Size(r.Plan)))
-		return nil
-	}
-	full := *c
-	if r.Shrunk, err = c.shrink(ctx, keepPersistent); err != nil {
-		return err
-	}
-	r.Holds = keepPersistent
-	if r.Shrunk >= r.Plan {
-		*c = full
-		r.Holds = keepAll
-	}
-	if best := r.Kept(); best-r.Heap > r.Live/choiceWorth {
-		if _, err = c.shrink(ctx, keepNothing); err != nil {
+	for _, keep := range []string{keepOptional, keepLargest} {
+		if err := c.tryVarying(ctx, w, r, keep); err != nil {
 			return err
 		}
-		r.Holds = keepNothing
-		c.Notes = append(c.Notes, fmt.Sprintf("what varies leaves a plan nothing to gain: in rehearsal the heap alone reserves %s, with any plan %s; nothing is planned", Size(r.Heap), Size(best)))
-		return nil
 	}
-	if r.Holds == keepAll {
-		c.Notes = append(c.Notes, fmt.Sprintf("in rehearsal the heap alone reserves %s, the plan %s", Size(r.Heap), Size(r.Plan)))
-		return nil
+	asked := c.ruled() || c.ordered()
+	if r.Plan > r.Heap && !asked && r.Kept()-r.Live > r.Live/choiceWorth {
+		if err := c.shrink(ctx, r); err != nil {
+			return err
+		}
 	}
-	c.Notes = append(c.Notes, fmt.Sprintf("sizes vary too much for a full plan: it would reserve %s where the heap alone takes %s; only what lives for the whole run is planned (%s in rehearsal)",
-		Size(r.Plan), Size(r.Heap), Size(r.Shrunk)))
+	if note := r.note(asked); note != "" {
+		c.Notes = append(c.Notes, note)
+	}
 	return nil
 }
 
-// shrink makes the plan again, of what keep names, and rehearses it.
-func (c *Compiled) shrink(ctx context.Context, keep string) (ir.Bytes, error) {
+// shrink makes the plan of less where that reserves less than the best so far.
+func (c *Compiled) shrink(ctx context.Context, r *Rehearsal) error {
+	best := *c
+	var err error
+	if r.Shrunk, err = c.remake(ctx, keepPersistent, math.MaxInt64); err != nil {
+		return err
+	}
+	if r.Shrunk < r.Kept() {
+		r.Holds = keepPersistent
+	} else {
+		*c = best
+	}
+	if r.Kept()-r.Heap > r.Live/choiceWorth {
+		r.Holds = keepNothing
+		_, err = c.remake(ctx, keepNothing, math.MaxInt64)
+	}
+	return err
+}
+
+// note says what was decided, where that is not the usual; asked: rules want addresses.
+func (r *Rehearsal) note(asked bool) string {
+	switch {
+	case r.Holds == keepOptional:
+		return fmt.Sprintf("what only some iterations ask for is planned, too: plan and heap reserve %s in rehearsal; %s without that, the heap alone %s", Size(r.Varying), Size(r.Plan), Size(r.Heap))
+	case r.Holds == keepLargest:
+		return fmt.Sprintf("sizes vary together, and are planned at their largest: plan and heap reserve %s in rehearsal; %s with what has one size planned, the heap alone %s", Size(r.Varying), Size(r.Plan), Size(r.Heap))
+	case r.Holds == keepPersistent:
+		return fmt.Sprintf("sizes vary too much for a full plan: it would reserve %s where the heap alone takes %s; only what lives for the whole run is planned (%s in rehearsal)",
+			Size(r.Plan), Size(r.Heap), Size(r.Shrunk))
+	case r.Holds == keepNothing:
+		return fmt.Sprintf("what varies leaves a plan nothing to gain: in rehearsal the heap alone reserves %s, with any plan %s; nothing is planned", Size(r.Heap), Size(min(r.Plan, r.Shrunk)))
+	case r.Plan > r.Heap && asked:
+		return fmt.Sprintf("in rehearsal the heap alone reserves %s, the plan %s; it is kept whole, for the rules ask for it", Size(r.Heap), Size(r.Plan))
+	case r.Plan > r.Heap:
+		return fmt.Sprintf("in rehearsal the heap alone reserves %s, the plan %s", Size(r.Heap), Size(r.Plan))
+	}
+	return ""
+}
+
+// remake makes the plan again, of what keep names, and rehearses it: what it reserves. Where it needs no less
+// than below, it is not packed, and what it needs is the answer.
+func (c *Compiled) remake(ctx context.Context, keep string, below ir.Bytes) (ir.Bytes, error) {
 	c.options.Keep = keep
-	for _, run := range []func(*Compiled, context.Context) error{(*Compiled).runLower, (*Compiled).runConstrain, (*Compiled).runPack, (*Compiled).runVerify} {
-		if err := run(c, ctx); err != nil {
-			return 0, err
+	run := func(passes ...func(*Compiled, context.Context) error) (err error) {
+		for i := 0; i < len(passes) && err == nil; i++ {
+			err = passes[i](c, ctx)
 		}
+		return err
+	}
+	if err := run((*Compiled).runLower, (*Compiled).runConstrain); err != nil {
+		return 0, err
+	}
+	if needed, _ := c.Problem.LivePeak(); needed >= below {
+		return needed, nil
+	}
+	if err := run((*Compiled).runPack, (*Compiled).runVerify); err != nil {
+		return 0, err
 	}
 	w, err := c.recorded()
 	if err != nil {
@@ -150,9 +190,9 @@ func (c *Compiled) shrink(ctx context.Context, keep string) (ir.Bytes, error) {
 const choiceWorth = 2_000
 
 // chooseLayout tries other layouts of the same peak, a stream at a time, and keeps the one with
-// which plan and heap reserve least.
-func (c *Compiled) chooseLayout(ctx context.Context, w *Workload, r *Rehearsal) error {
-	r.Layouts, r.Worst = 1, r.Plan
+// which plan and heap reserve least: the answer; so far it is least.
+func (c *Compiled) chooseLayout(ctx context.Context, w *Workload, r *Rehearsal, least ir.Bytes) (ir.Bytes, error) {
+	r.Layouts, r.Worst = 1, least
 	search, done := c.searching(ctx)
 	defer done()
 	o := heuristics.Options{Stop: func() bool { return search.Err() != nil }, Seed: c.options.Rules.Seed}
@@ -160,7 +200,7 @@ func (c *Compiled) chooseLayout(ctx context.Context, w *Workload, r *Rehearsal) 
 	for i := range c.Packs {
 		sp := &c.Packs[i]
 		s := &c.shares[sp.Stream]
-		if r.Plan-r.Live <= r.Live/choiceWorth || !c.hasDynamic(s.streams) {
+		if least-r.Live <= r.Live/choiceWorth || !c.hasDynamic(s.streams) {
 			continue
 		}
 		o.Shared = c.terms(s.buffers)
@@ -177,21 +217,21 @@ func (c *Compiled) chooseLayout(ctx context.Context, w *Workload, r *Rehearsal) 
 			r.Layouts++
 			reserved, _ := c.rehearse(w, c.Plan)
 			r.Worst = max(r.Worst, reserved)
-			if reserved < r.Plan {
-				r.Plan, best, sp.Packer, changed = reserved, a.Layout, a.Packer, true
+			if reserved < least {
+				least, best, sp.Packer, changed = reserved, a.Layout, a.Packer, true
 			}
 		}
 		s.layout, sp.Peak = best, best.Peak
 	}
 	if r.Layouts == 1 {
-		return nil
+		return least, nil
 	}
 	c.stack()
 	if !changed {
 		c.makePlan()
-		return nil
+		return least, nil
 	}
-	return c.runVerify(ctx)
+	return least, c.runVerify(ctx)
 }
 
 // layouts is how many others of equal peak are compared where dynamic requests tell them apart.
@@ -250,7 +290,7 @@ func ModelPlan(p *ir.Plan) *model.Plan {
 	m := &model.Plan{LoopStart: p.LoopStart, SharedAge: p.SharedAge, Arena: uint64(p.Arena), Capacity: uint64(p.Capacity)}
 	for _, s := range p.Slots {
 		m.Slots = append(m.Slots, model.Slot{Lo: uint32(s.Lo / model.Unit), Hi: uint32(s.Hi / model.Unit),
-			Stream: uint16(s.Stream), Flags: model.SlotFlags(s.Flags), List: s.List})
+			Stream: uint16(s.Stream), Flags: model.SlotFlags(s.Flags), List: s.List, Varies: s.Varies})
 	}
 	for _, l := range p.Needs {
 		list := [][2]uint32{}

@@ -37,6 +37,7 @@ func checkTemplate(t interface {
 		e := &tm.Entries[i]
 		optional, lo, hi := false, ir.MaxSize, ir.Bytes(0)
 		longest, seen := 0, true
+		firsts := make(map[int]bool)
 		for w := range tm.Windows {
 			m := tm.Member[w][i]
 			if m == NoRequest {
@@ -48,8 +49,14 @@ func checkTemplate(t interface {
 			if r.Stream != e.Stream {
 				t.Fatalf("entry %d: streams %d and %d meet", i, r.Stream, e.Stream)
 			}
-			life, ok := lifeByScan(tr, tm, w, i)
-			longest, seen = max(longest, life), seen && ok
+			least, first, ok := lifeByScan(tr, tm, w, i)
+			longest, seen = max(longest, least), seen && ok
+			firsts[first] = true
+		}
+		if len(firsts) == 1 { // the free names the request after it
+			for first := range firsts {
+				longest = first
+			}
 		}
 		if int(e.Life) < longest || seen && int(e.Life) != longest {
 			t.Fatalf("entry %d: life %d, the windows show %d (all of it: %v)", i, e.Life, longest, seen)
@@ -64,9 +71,9 @@ func checkTemplate(t interface {
 	}
 }
 
-// lifeByScan finds the life of an entry's member in window w by looking for the first member
-// that is requested after its free; false where no window shows the free.
-func lifeByScan(tr *ir.Trace, tm *Template, w, i int) (int, bool) {
+// lifeByScan finds the life of an entry's member in window w by looking for the last member that is
+// requested before its free, and the first one after it; false where no window shows the free.
+func lifeByScan(tr *ir.Trace, tm *Template, w, i int) (least, first int, ok bool) {
 	n := len(tm.Entries)
 	free := tr.Requests[tm.Member[w][i]].Free
 	for v := w; v < len(tm.Windows); v++ {
@@ -74,13 +81,17 @@ func lifeByScan(tr *ir.Trace, tm *Template, w, i int) (int, bool) {
 			continue
 		}
 		for k, m := range tm.Member[v] {
-			if m != NoRequest && tr.Requests[m].Alloc > free {
-				return (v-w)*n + k - i, true
+			if m == NoRequest {
+				continue
 			}
+			if tr.Requests[m].Alloc > free {
+				return (v-w)*n + least - i, (v-w)*n + k - i, true
+			}
+			least = k + 1
 		}
-		return (v-w+1)*n - i, true
+		return (v-w)*n + least - i, (v-w+1)*n - i, true
 	}
-	return 0, false
+	return 0, 0, false
 }
 
 func build(tb testing.TB, tr *ir.Trace, from, to int) (*Steps, *Template) {

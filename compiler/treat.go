@@ -158,13 +158,11 @@ func (c *Compiled) treat() {
 			}
 		case ir.AsStatic, ir.AsPersistent:
 			if e.Buffer == ir.NoBuffer {
-				b, ok := c.bufferFor(k)
-				if !ok {
+				if !c.enlarge(k) {
 					refused++
 					continue
 				}
-				e.Buffer, e.Kind, e.MinSize = ir.BufferID(len(p.Buffers)), b.Kind, e.MaxSize
-				p.Buffers, dead = append(p.Buffers, b), append(dead, false)
+				dead = append(dead, false)
 			}
 			if how == ir.AsPersistent {
 				hold(&p.Buffers[e.Buffer], p)
@@ -183,22 +181,22 @@ func (c *Compiled) treat() {
 	renumber(p, func(b *ir.Buffer) bool { return b.Size > 0 })
 }
 
-// bufferFor is a buffer for a dynamic entry of the loop; false where more of its instances live at once
-// than the loop has addresses for.
-func (c *Compiled) bufferFor(k int) (ir.Buffer, bool) {
-	p, e := c.Problem, &c.Problem.Entries[k]
-	life := max(ir.Tick(e.Life), 1)
-	if life > p.L1-p.L0 {
-		return ir.Buffer{}, false
+// enlarge gives entry k, which is dynamic and the loop's, a buffer; false where loopBuffer has none.
+func (c *Compiled) enlarge(k int) bool {
+	p, kind := c.Problem, ir.Scoped
+	te := &c.template.Entries[(k-int(p.L0))%len(c.template.Entries)]
+	switch life := ir.Tick(te.Life); {
+	case ir.Tick(k)+life > p.L1:
+		kind = ir.Carried
+	case life <= transientLife:
+		kind = ir.Transient
 	}
-	b := ir.Buffer{Size: e.MaxSize, Start: ir.Tick(k), End: ir.Tick(k) + life, Stream: e.Stream, Kind: ir.Scoped}
-	if life <= transientLife {
-		b.Kind = ir.Transient
+	b, ok := loopBuffer(p, te, ir.Tick(k), kind)
+	if ok {
+		p.Entries[k].Buffer, p.Entries[k].Kind = ir.BufferID(len(p.Buffers)), kind
+		p.Buffers = append(p.Buffers, b)
 	}
-	if over := b.End - p.L1; over > 0 {
-		b.End, b.HeadStart, b.HeadEnd, b.Kind = p.L1, p.L0, p.L0+over, ir.Carried
-	}
-	return b, true
+	return ok
 }
 
 // hold makes b live to the end and, where it starts in the loop, all around it.

@@ -153,7 +153,7 @@ func (p *Problem) checkEntries() error {
 			return broken("P6", "entry %d: buffer %d of %d", k, e.Buffer, len(p.Buffers))
 		}
 		b := &p.Buffers[e.Buffer]
-		if e.MinSize != b.Size || e.MaxSize != b.Size || e.Stream != b.Stream {
+		if e.MaxSize != b.Size || e.Stream != b.Stream {
 			return broken("P6", "entry %d: %d bytes on stream %d, its buffer %d has %d on %d",
 				k, e.MaxSize, e.Stream, e.Buffer, b.Size, b.Stream)
 		}

@@ -30,6 +30,17 @@ type Slot struct {
 	Stream StreamID
 	Flags  SlotFlags
 	List   uint32 // not planned: 1 + its list in Plan.Needs, or 0
+	Varies uint16 // planned: the smallest size seen, in 65,536ths of Hi, rounded down but not to 0; 0: all were Hi
+}
+
+// varies is Slot.Varies of a planned entry whose sizes were least to most.
+func varies(least, most Bytes) uint16 {
+	if least == most {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(least), 1<<16) // sizes reach 2^60
+	share, _ := bits.Div64(hi, lo, uint64(most))
+	return uint16(max(share, 1))
 }
 
 // NeedRange is a part of the arena, half-open, that planned requests start to use before a dynamic
@@ -103,7 +114,7 @@ func NewPlan(p *Problem, l *Layout, streams []PlanStream, needs [][]NeedRange, l
 		e := &p.Entries[k]
 		s := Slot{Lo: int64(e.MinSize), Hi: int64(e.MaxSize), Stream: e.Stream}
 		if e.Buffer != NoBuffer {
-			s.Lo, s.Hi, s.Flags = int64(l.Offsets[e.Buffer]), int64(e.MaxSize), SlotPlanned
+			s.Lo, s.Hi, s.Flags, s.Varies = int64(l.Offsets[e.Buffer]), int64(e.MaxSize), SlotPlanned, varies(e.MinSize, e.MaxSize)
 		} else {
 			s.Lo, s.Hi = coarse(s.Lo, s.Hi)
 			if listOf != nil {

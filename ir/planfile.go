@@ -88,7 +88,11 @@ func EncodePlan(p *Plan) ([]byte, error) {
 		if s.List > 1<<16-1 {
 			return nil, fmt.Errorf("ir: plan: slot %d: list %d of needs does not fit the format", i, s.List)
 		}
-		slots = le.AppendUint16(slots, uint16(s.List))
+		aux := uint16(s.List)
+		if s.Flags&SlotPlanned != 0 {
+			aux = s.Varies
+		}
+		slots = le.AppendUint16(slots, aux)
 		slots = append(slots, byte(s.Stream), byte(s.Flags))
 	}
 	entries := make([]byte, 0, len(p.Entries)*entrySize)

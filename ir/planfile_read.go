@@ -235,13 +235,13 @@ func (d *planDecoder) slots(p *Plan) {
 	for i := int64(0); i < int64(len(s.data)) && d.err == nil; i += slotSize {
 		b := s.data[i:]
 		lo, hi := le.Uint32(b), le.Uint32(b[4:])
-		sl := Slot{int64(lo) * int64(Align), int64(hi) * int64(Align), StreamID(b[10]), SlotFlags(b[11]), uint32(le.Uint16(b[8:]))}
+		sl := Slot{int64(lo) * int64(Align), int64(hi) * int64(Align), StreamID(b[10]), SlotFlags(b[11]), uint32(le.Uint16(b[8:])), 0}
 		planned := sl.Flags&SlotPlanned != 0
 		switch {
 		case int(sl.Stream) >= len(p.Streams):
 			d.fail(23, s.at+i, "a slot on stream %d of %d", sl.Stream, len(p.Streams))
-		case d.strict && (planned && sl.List != 0 || sl.Flags&^(SlotPlanned|SlotOptional|SlotKept) != 0 || !planned && sl.Flags&SlotKept != 0):
-			d.fail(24, s.at+i, "a slot has unknown flags or unused bytes that are not zero")
+		case d.strict && (sl.Flags&^(SlotPlanned|SlotOptional|SlotKept) != 0 || !planned && sl.Flags&SlotKept != 0):
+			d.fail(24, s.at+i, "a slot has unknown flags")
 		case planned && hi == 0:
 			d.fail(25, s.at+i, "a planned slot has no size")
 		case planned && (sl.Lo < int64(p.Streams[sl.Stream].Begin) || sl.Lo+sl.Hi > int64(p.Streams[sl.Stream].End)):
@@ -253,7 +253,7 @@ func (d *planDecoder) slots(p *Plan) {
 		}
 		sl.Flags &= SlotPlanned | SlotOptional | SlotKept // of a later minor: what we do not know we do not keep
 		if planned {
-			sl.List = 0
+			sl.List, sl.Varies = 0, uint16(sl.List)
 		}
 		p.Slots = append(p.Slots, sl)
 	}

@@ -93,7 +93,7 @@ func TestLayoutOf(t *testing.T) {
 func smallPlan(t testing.TB) (*ir.Plan, []byte) {
 	plan := &ir.Plan{
 		Arena: 4096, Bound: 4096, Capacity: 1 << 30, LoopStart: 1,
-		Slots:   []ir.Slot{{Lo: 0, Hi: 2048, Flags: ir.SlotPlanned}, {Lo: 512, Hi: 1024, Stream: 1, List: 2}, {Lo: 2048, Hi: 512, Stream: 1, Flags: ir.SlotPlanned}},
+		Slots:   []ir.Slot{{Lo: 0, Hi: 2048, Flags: ir.SlotPlanned, Varies: 3}, {Lo: 512, Hi: 1024, Stream: 1, List: 2}, {Lo: 2048, Hi: 512, Stream: 1, Flags: ir.SlotPlanned}},
 		Entries: []ir.PlanEntry{{Slot: 0, Life: 3, NfMin: 0, NfMax: 1, Firm: true}, {Slot: 1, Life: 1, NfMin: 3, NfMax: 3}, {Slot: 2, Life: ir.MaxLife}},
 		Streams: []ir.PlanStream{{Handle: 0, Begin: 0, End: 2048}, {Handle: 9, Begin: 2048, End: 4096}},
 		Marks:   []ir.PlanMark{{Entry: 1, Kind: ir.MarkIteration, Value: 1}, {Entry: 3, Kind: ir.MarkPhase, Name: ir.HashName("F")}},

@@ -82,7 +82,7 @@ const (
 // Entry is one position of the plan's request sequence: what the runtime expects there.
 // Its plan tick is its index in Problem.Entries.
 type Entry struct {
-	MinSize, MaxSize Bytes    // rounded sizes seen; equal for a planned entry
+	MinSize, MaxSize Bytes    // rounded sizes seen; a planned entry's buffer has the larger one
 	Buffer           BufferID // NoBuffer: not planned, the request is served dynamically
 	Life             uint32   // plan ticks until its usual death (the longest seen); may pass the end of the loop
 	Request          uint32   // a request of the trace that shows it (the last one seen)

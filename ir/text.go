@@ -101,7 +101,11 @@ func (p *Plan) WriteText(w io.Writer) error {
 		fmt.Fprintf(b, "range %d %#x [%d,%d)\n", i, s.Handle, s.Begin, s.End)
 	}
 	for i, s := range p.Slots {
-		fmt.Fprintf(b, "slot %d lo=%d hi=%d stream=%d flags=%d list=%d\n", i, s.Lo, s.Hi, s.Stream, s.Flags, s.List)
+		fmt.Fprintf(b, "slot %d lo=%d hi=%d stream=%d flags=%d list=%d", i, s.Lo, s.Hi, s.Stream, s.Flags, s.List)
+		if s.Varies != 0 {
+			fmt.Fprintf(b, " varies=%d", s.Varies)
+		}
+		fmt.Fprintln(b)
 	}
 	for i, l := range p.Needs {
 		fmt.Fprintf(b, "needs %d", i)

@@ -365,8 +365,12 @@ func (p *textParser) plan(verb string) {
 		q.Streams = append(q.Streams, PlanStream{h, Offset(a), Offset(b)})
 	case "slot":
 		f.index(len(q.Slots))
-		q.Slots = append(q.Slots, Slot{f.int("lo", 0, max63), f.int("hi", 0, max63),
-			StreamID(f.int("stream", 0, max32)), SlotFlags(f.int("flags", 0, 1<<16-1)), uint32(f.int("list", 0, max32))})
+		s := Slot{f.int("lo", 0, max63), f.int("hi", 0, max63),
+			StreamID(f.int("stream", 0, max32)), SlotFlags(f.int("flags", 0, 1<<16-1)), uint32(f.int("list", 0, max32)), 0}
+		if len(f.words) > 0 {
+			s.Varies = uint16(f.int("varies", 1, 1<<16-1))
+		}
+		q.Slots = append(q.Slots, s)
 	case "needs":
 		f.index(len(q.Needs))
 		list := []NeedRange{}

@@ -53,7 +53,7 @@ static const struct {
     [P_STREAM_RANGE] = {"a stream's range is misaligned, reversed or outside the arena", "stream"},
     [P_STREAM_OVERLAP] = {"the ranges of two streams overlap, and the plan does not say that streams share", "stream"},
     [P_SLOT_STREAM] = {"a slot names a stream that is not there", "slot"},
-    [P_SLOT_UNUSED] = {"a slot has unknown flags or unused bytes that are not zero", "slot"},
+    [P_SLOT_UNUSED] = {"a slot has unknown flags", "slot"},
     [P_SLOT_EMPTY] = {"a planned slot has no size", "slot"},
     [P_SLOT_PLACE] = {"a planned slot is not inside its stream's range", "slot"},
     [P_SLOT_SIZES] = {"a dynamic slot's largest size is below its smallest", "slot"},
@@ -252,11 +252,11 @@ static stw_status load_slots(const loader *l, uint64_t *keys, uint64_t *tmp)
     size_t n = 0;
     for (uint32_t i = 0; i < l->header.n_slots; i++) {
         const stw_plan_slot *s = &in[i];
-        out[i] = (stw_slot){.lo = s->lo, .hi = s->hi, .stream = s->stream, .flags = s->flags};
+        out[i] = (stw_slot){.lo = s->lo, .hi = s->hi, .stream = s->stream, .flags = s->flags, .varies = s->flags & STW_SLOT_PLANNED ? s->aux : 0};
         if (s->stream >= l->header.n_streams)
             return fail(l, P_SLOT_STREAM, i);
         bool planned = s->flags & STW_SLOT_PLANNED;
-        if (l->strict && ((planned && s->aux != 0) || s->flags & ~(STW_SLOT_PLANNED | STW_SLOT_OPTIONAL | (planned ? STW_SLOT_KEPT : 0))))
+        if (l->strict && s->flags & ~(STW_SLOT_PLANNED | STW_SLOT_OPTIONAL | (planned ? STW_SLOT_KEPT : 0)))
             return fail(l, P_SLOT_UNUSED, i);
         if (!planned) {
             if (s->lo > s->hi)

@@ -21,7 +21,7 @@ func distinct(t *testing.T) (*ir.Plan, []byte) {
 	t.Helper()
 	p := &ir.Plan{
 		Capacity: 0x1122334455, Arena: 0x6000, Bound: 0x5e00, LoopStart: 1, SharedAge: 501,
-		Slots: []ir.Slot{{Lo: 0x1200, Hi: 0x3400, Stream: 1, Flags: ir.SlotPlanned | ir.SlotOptional}, {Lo: 0x200, Hi: 0x400, List: 1}},
+		Slots: []ir.Slot{{Lo: 0x1200, Hi: 0x3400, Stream: 1, Flags: ir.SlotPlanned | ir.SlotOptional, Varies: 0x8765}, {Lo: 0x200, Hi: 0x400, List: 1}},
 		Entries: []ir.PlanEntry{{Slot: 1, Life: 0x123456, NfMin: 1, NfMax: 2}, {Slot: 0, Life: 7, Firm: true, NfMin: 0, NfMax: 3},
 			{Slot: 1, Life: ir.MaxLife, NfMin: 3, NfMax: 3}},
 		Streams: []ir.PlanStream{{Handle: 0, Begin: 0, End: 0x1000}, {Handle: 0x77665544332211, Begin: 0x1000, End: 0x6000}},
@@ -104,7 +104,7 @@ func TestPlanLayout(t *testing.T) {
 		base := at[1] + uintptr(i)*structs["stw_plan_slot"].Size
 		check("stw_plan_slot", "lo", base, 4, uint64(s.Lo)/512)
 		check("stw_plan_slot", "hi", base, 4, uint64(s.Hi)/512)
-		check("stw_plan_slot", "aux", base, 2, uint64(s.List))
+		check("stw_plan_slot", "aux", base, 2, uint64(s.List)|uint64(s.Varies))
 		check("stw_plan_slot", "stream", base, 1, uint64(s.Stream))
 		check("stw_plan_slot", "flags", base, 1, uint64(s.Flags))
 	}

@@ -184,7 +184,7 @@ static inline uint32_t match_locked(stw_allocator *a, uint64_t units, uint16_t s
         uint32_t p = m->first;
         const stw_plan_entry e = a->entries[p];
         const stw_slot *s = &a->slots[e.slot];
-        if (s->stream == stream && (!(s->flags & STW_SLOT_PLANNED) || s->hi == units) && stwi_score(m, p, s, e.life_nf, units) > STW_SURE_SCORE) {
+        if (s->stream == stream && (!(s->flags & STW_SLOT_PLANNED) || stwi_sized(s, units)) && stwi_score(m, p, s, e.life_nf, units) > STW_SURE_SCORE) {
             stwi_match_step(m, stwi_succ(m, p));
             return p;
         }
@@ -212,7 +212,7 @@ static __attribute__((noinline)) void *malloc_locked(stw_allocator *a, uint64_t 
         void *guest = slot->list != 0 ? guest_locked(a, s, units, slot->list - 1, entry) : NULL;
         return guest ? guest : from_heap_locked(a, s, units, entry, &a->stats.dynamic);
     }
-    a->match.stranger = (units != slot->hi && !stwi_proportional(a->factors, units, slot->hi, stwi_requests(&a->stats))) ||
+    a->match.stranger = (units != slot->hi && slot->varies == 0 && !stwi_proportional(a->factors, units, slot->hi, stwi_requests(&a->stats))) ||
                         (a->match.doubt > 0 && entry + (a->entries[entry].life_nf & STW_ENTRY_LIFE_MAX) < a->match.n);
     if (units > slot->hi)
         return from_heap_locked(a, s, units, entry, &a->stats.too_large);

@@ -237,6 +237,48 @@ static bool begins_anew(const stw_allocator *a, uint64_t units, uint16_t stream)
     return s->stream == stream && s->hi == units;
 }
 
+/* Whether one request could be either of two entries. */
+static bool alike(const stw_allocator *a, uint32_t p, uint32_t q)
+{
+    const stw_plan_entry x = a->entries[p], y = a->entries[q];
+    const stw_slot *s = &a->slots[x.slot], *t = &a->slots[y.slot];
+    return s->stream == t->stream && stwi_least(s) <= t->hi && stwi_least(t) <= s->hi && (x.life_nf >> 28 & 3) <= y.life_nf >> 30 &&
+           (y.life_nf >> 28 & 3) <= x.life_nf >> 30;
+}
+
+static bool optional(const stw_allocator *a, uint32_t p)
+{
+    return (a->slots[a->entries[p].slot].flags & STW_SLOT_OPTIONAL) != 0;
+}
+
+/* Adds to the one hypothesis its look-alike, where it has one: what was taken for entries of an optional stretch may have been what
+ * comes behind it.
+ *
+ *      entries    a b x | a b c        x is expected: a and b of the stretch were asked for
+ *      requests   a b     c            or, as likely, those behind it: then c is
+ */
+static void add_look_alike(stw_allocator *a)
+{
+    stw_matcher *m = &a->match;
+    const uint32_t p = m->first, begin = p < m->wrap ? 0 : m->wrap, end = p < m->wrap ? m->wrap : m->n;
+    uint32_t s = p, t = p;
+    while (s > begin && p - s <= STW_AHEAD && optional(a, s - 1))
+        s--;
+    if (s == p)
+        return;
+    while (t < end && t - s <= STW_AHEAD && optional(a, t))
+        t++;
+    if (t - s > STW_AHEAD || end - t <= p - s)
+        return;
+    for (uint32_t k = 0; k < p - s; k++)
+        if (!alike(a, s + k, t + k))
+            return;
+    for (uint32_t i = 1; i < t - s; i++)
+        m->stay[i] = STW_NONE_SCORE;
+    m->stay[t - s] = -3000 - 4 * (int32_t)(t - s);
+    m->len = t - s + 1;
+}
+
 uint32_t stwi_match_slow_locked(stw_allocator *a, uint64_t units, uint16_t stream)
 {
     stw_matcher *m = &a->match;
@@ -265,6 +307,8 @@ uint32_t stwi_match_slow_locked(stw_allocator *a, uint64_t units, uint16_t strea
     }
     if (m->mode == STW_LOST)
         may_search(a);
+    if (m->mode == STW_SYNC && m->len == 1)
+        add_look_alike(a);
     if (m->mode == STW_SYNC)
         answer = sync_column(a, units, stream);
     else if (m->mode == STW_SEARCH)
@@ -359,7 +403,8 @@ static uint32_t find_copy(const stw_matcher *m, const stw_plan *p)
             continue;
         for (; i + each < m->n; i++) {
             const stw_slot *x = &p->slots[p->entries[i].slot], *y = &p->slots[p->entries[i + each].slot];
-            if (p->entries[i].life_nf != p->entries[i + each].life_nf || x->stream != y->stream || x->flags != y->flags || x->hi != y->hi)
+            if (p->entries[i].life_nf != p->entries[i + each].life_nf || x->stream != y->stream || x->flags != y->flags || x->hi != y->hi ||
+                x->varies != y->varies)
                 break;
         }
         if (i + each == m->n)
@@ -398,7 +443,7 @@ void stwi_match_init(stw_matcher *m, const stw_plan *p)
         m->inners[i + 1] = m->inners[i] + (m->fates[i] >> 31);
     for (uint32_t i = m->wrap; i < m->n && i < m->wrap + STW_ANCHOR_WITHIN && m->anchor == STW_NO_ENTRY; i++) {
         const stw_slot *s = &p->slots[p->entries[i].slot];
-        if ((s->flags & (STW_SLOT_PLANNED | STW_SLOT_OPTIONAL)) == STW_SLOT_PLANNED && s->hi > STW_COMMON_UNITS)
+        if ((s->flags & (STW_SLOT_PLANNED | STW_SLOT_OPTIONAL)) == STW_SLOT_PLANNED && s->varies == 0 && s->hi > STW_COMMON_UNITS)
             m->anchor = i;
     }
     set_single(m, 0);

@@ -17,7 +17,8 @@ typedef struct {
     uint32_t lo, hi;                /* units, as in stw_plan_slot */
     uint32_t atom_begin, atom_end;  /* planned: its atoms, half-open */
     uint64_t atoms;                 /* planned: the same, as bits of one word (stwi_mask_of) */
-    uint16_t stream, flags;         /* as in stw_plan_slot */
+    uint8_t stream, flags;          /* as in stw_plan_slot */
+    uint16_t varies;                /* planned: as aux there; 0: every request had that size */
     union {
         uint32_t list;  /* dynamic: 1 + its list of needs; 0: none (stwi_list) */
         uint32_t place; /* planned: cell of a->in_arena */
@@ -128,18 +129,33 @@ static inline uint32_t stwi_succ(const stw_matcher *m, uint32_t p)
     return p + 1 == m->n ? m->wrap : p + 1;
 }
 
+/* The smallest request that looks like one of the slot's, in units; the largest is hi. */
+static inline uint64_t stwi_least(const stw_slot *s)
+{
+    if (!(s->flags & STW_SLOT_PLANNED))
+        return s->lo;
+    return s->varies == 0 ? s->hi : (uint64_t)s->hi * s->varies >> 16;
+}
+
+/* Whether the slot is a place for requests of that size, or for sizes of which it is one. */
+static inline bool stwi_sized(const stw_slot *s, uint64_t units)
+{
+    return s->flags & STW_SLOT_PLANNED && units <= s->hi && stwi_least(s) <= units;
+}
+
 /* Score of the entry at position p for a request, in thousandths; the streams are equal. */
 static inline int32_t stwi_score(const stw_matcher *m, uint32_t p, const stw_slot *s, uint32_t life_nf, uint64_t units)
 {
     int32_t v;
-    if (s->flags & STW_SLOT_PLANNED) {
+    uint64_t lo;
+    if (s->flags & STW_SLOT_PLANNED && (s->varies == 0 || units == s->hi)) {
         uint64_t big = units > s->hi ? units : s->hi, small = units > s->hi ? s->hi : units;
         v = big == small ? (units > STW_COMMON_UNITS ? 4000 : 1500)
                          : (big > 4 * small ? -2500 : -2000);
-    } else if (s->lo <= units && units <= s->hi) {
+    } else if ((lo = stwi_least(s)) <= units && units <= s->hi) {
         v = 1500;
     } else {
-        v = 3 * units >= s->lo && units <= 3 * (uint64_t)s->hi ? 1000 : 200;
+        v = 3 * units >= lo && units <= 3 * (uint64_t)s->hi ? 1000 : 200;
     }
     for (uint32_t i = 0; i < m->n_votes; i++)
         v += m->votes[i] == p ? STW_VOTE_FOR : STW_VOTE_AGAINST;

@@ -94,7 +94,8 @@ enum {
 typedef struct {
     uint32_t lo;     /* planned: offset in units; dynamic: smallest size seen, in units */
     uint32_t hi;     /* planned: size in units;   dynamic: largest size seen, in units, >= lo */
-    uint16_t aux;    /* planned: zero; dynamic: 1 + its list in NEEDS, or 0: it gets no place in the arena */
+    uint16_t aux;    /* planned: the smallest size seen in 65,536ths of hi, rounded down but not to 0, and 0 where
+                      * all had the size hi: what varies belongs to the slot up to that size; dynamic: 1 + its list in NEEDS, or 0: it gets no place in the arena */
     uint8_t stream;  /* index in STREAMS */
     uint8_t flags;   /* STW_SLOT_* */
 } stw_plan_slot;

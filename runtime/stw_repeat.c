@@ -17,12 +17,14 @@
 #define PERIODS 8u           /* that are tried */
 #define LONGEST (1u << 20)   /* entries; longer parts of a plan are not looked at */
 
-/* What alike entries have in common: the stream, and the size if it is planned. */
+/* What alike entries have in common: the stream, and the size if it is planned and does not vary. */
 static uint64_t kind(const stw_plan *p, uint32_t i)
 {
     const stw_slot *s = &p->slots[p->entries[i].slot];
     const uint64_t k = (uint64_t)s->stream << 33;
-    return s->flags & STW_SLOT_PLANNED ? k | UINT64_C(1) << 32 | s->hi : k;
+    if (!(s->flags & STW_SLOT_PLANNED))
+        return k;
+    return s->varies ? k | 1 : k | UINT64_C(1) << 32 | s->hi;
 }
 
 static uint64_t window_hash(const stw_plan *p, uint32_t at)
@@ -110,8 +112,7 @@ bool stwi_repeat_init(stw_matcher *m, const stw_plan *p)
 
 static bool sized(const stw_allocator *a, uint32_t p, uint64_t units)
 {
-    const stw_slot *s = &a->slots[a->entries[p].slot];
-    return s->flags & STW_SLOT_PLANNED && s->hi == units;
+    return stwi_sized(&a->slots[a->entries[p].slot], units);
 }
 
 uint32_t stwi_match_repeat(const stw_allocator *a, uint64_t units, uint16_t stream)

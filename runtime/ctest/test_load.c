@@ -120,7 +120,6 @@ static void test_rules(void)
         {21, STREAM(1, begin), 8, 30 * 512 + 512, "stream 1"},
         {22, STREAM(1, begin), 8, 19 * 512, "stream 1"},
         {23, SLOT(2, stream), 1, 2, "slot 2"},
-        {24, SLOT(1, aux), 2, 1, "slot 1"},
         {24, SLOT(1, flags), 1, 8 | STW_SLOT_PLANNED, "slot 1"},
         {24, SLOT(1, flags), 1, STW_SLOT_KEPT, "slot 1"},
         {25, SLOT(1, hi), 4, 0, "slot 1"},
@@ -183,7 +182,7 @@ static void test_versions(void)
     plan_poke(file, n, S(4, kind), 77, 4); /* unknown, optional */
     CHECK_EQ(load(file, n), STW_OK);
     const size_t slots = section_at(file, 0);
-    plan_poke(file, n, SLOT(1, aux), 5, 2);
+    plan_poke(file, n, SLOT(1, flags), 8 | STW_SLOT_PLANNED, 1);
     CHECK_EQ(load(file, n), STW_E_PLAN);
     plan_poke(file, n, H(minor), 3, 2); /* a later minor may use that field */
     CHECK_EQ(load(file, n), STW_OK);

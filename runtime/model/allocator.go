@@ -245,7 +245,7 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 		slot := a.plan.Slots[a.plan.Entries[entry].Slot]
 		begin, end := slot.span()
 		if slot.Flags&Planned != 0 {
-			other := z != end-begin && !a.factors.proportional(z/Unit, (end-begin)/Unit, a.stats.Requests)
+			other := z != end-begin && slot.fixed() && !a.factors.proportional(z/Unit, (end-begin)/Unit, a.stats.Requests)
 			a.stranger = other || a.match.doubt > 0 && !a.match.lasts(entry)
 		}
 		switch {

@@ -8,12 +8,12 @@ package model
 //
 // Then it is the copy under way that begins anew: the addresses of another one are not free.
 
-// findAnchor returns the loop's first planned entry of more than commonBytes that is always
+// findAnchor returns the loop's first planned entry of one size, more than commonBytes, that is always
 // there, among the first anchorWithin; -1 for none.
 func (m *matcher) findAnchor() int {
 	for pos := m.loop; pos < min(m.n, m.loop+anchorWithin); pos++ {
 		s := m.plan.Slots[m.plan.Entries[pos].Slot]
-		if begin, end := s.span(); s.Flags&Planned != 0 && s.Flags&Optional == 0 && end-begin > commonBytes {
+		if begin, end := s.span(); s.fixed() && s.Flags&Optional == 0 && end-begin > commonBytes {
 			return pos
 		}
 	}
@@ -32,7 +32,7 @@ func (m *matcher) findCopies() int {
 			a, b := m.plan.Entries[pos], m.plan.Entries[pos+each]
 			x, y := m.plan.Slots[a.Slot], m.plan.Slots[b.Slot]
 			a.Slot, b.Slot = 0, 0
-			alike = a == b && x.Stream == y.Stream && x.Flags == y.Flags && x.Hi == y.Hi
+			alike = a == b && x.Stream == y.Stream && x.Flags == y.Flags && x.Hi == y.Hi && x.Varies == y.Varies
 		}
 		if alike {
 			return copies

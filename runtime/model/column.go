@@ -71,9 +71,8 @@ func (m *matcher) column(z int64, stream, fold int) {
 				}
 			}
 		}
-		optional := m.plan.Slots[m.plan.Entries[pos].Slot].Flags&Optional != 0
 		open := m.stay[i] - openMust
-		if optional {
+		if m.optional(pos) {
 			gapO = max(gapO, m.stay[i]-openOptional) - skipOptional
 			gapM = max(gapM, open) - skipOptional
 		} else {

@@ -182,9 +182,10 @@ func (m *matcher) planned(pos int) bool {
 	return m.plan.Slots[m.plan.Entries[pos].Slot].Flags&Planned != 0
 }
 
-// sized reports whether entry pos has a place of just z bytes.
+// sized reports whether entry pos has a place for requests of just z bytes, or for sizes of which z is one.
 func (m *matcher) sized(pos int, z int64) bool {
-	return m.planned(pos) && int64(m.plan.Slots[m.plan.Entries[pos].Slot].Hi)*Unit == z
+	lo, hi := m.plan.Slots[m.plan.Entries[pos].Slot].sizes()
+	return m.planned(pos) && lo <= z && z <= hi
 }
 
 // score rates entry pos for a request of z rounded bytes of a plan stream; false where the
@@ -196,15 +197,15 @@ func (m *matcher) score(pos int, z int64, stream int) (int64, bool) {
 		return 0, false
 	}
 	var score int64
-	lo, hi := int64(s.Lo)*Unit, int64(s.Hi)*Unit
+	lo, hi := s.sizes()
 	switch {
 	case s.Flags&Planned != 0 && z == hi && z > commonBytes:
 		score = equalLarge
 	case s.Flags&Planned != 0 && z == hi:
 		score = equalSmall
-	case s.Flags&Planned != 0 && max(z, hi) > 4*min(z, hi):
+	case s.fixed() && max(z, hi) > 4*min(z, hi):
 		score = otherFar
-	case s.Flags&Planned != 0:
+	case s.fixed():
 		score = otherSize
 	case lo <= z && z <= hi:
 		score = inRange
@@ -295,6 +296,11 @@ func (m *matcher) step(z int64, stream int) int {
 			return m.goOn(m.hyps[0].pos)
 		}
 		m.slow++
+		if len(m.hyps) == 1 {
+			if h, ok := m.lookAlike(m.hyps[0].pos); ok {
+				m.hyps = append(m.hyps, h)
+			}
+		}
 		return m.align(z, stream)
 	}
 	if m.anew(z, stream) {

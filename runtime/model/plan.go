@@ -33,7 +33,23 @@ type Slot struct {
 	Stream uint16 // index in Plan.Streams
 	Flags  SlotFlags
 	List   uint32 // dynamic: 1 + its list in Needs, 0: it gets no place in the arena
+	Varies uint16 // planned: the smallest size seen, in 65,536ths of Hi; 0: all had the slot's
 }
+
+// sizes are those of which a request looks like one of the slot's, in bytes.
+func (s *Slot) sizes() (lo, hi int64) {
+	lo, hi = int64(s.Lo), int64(s.Hi)
+	switch {
+	case s.fixed():
+		lo = hi
+	case s.Flags&Planned != 0:
+		lo = hi * int64(s.Varies) >> 16
+	}
+	return lo * Unit, hi * Unit
+}
+
+// fixed reports whether all requests had the slot's size.
+func (s *Slot) fixed() bool { return s.Flags&Planned != 0 && s.Varies == 0 }
 
 // SlotFlags say what is known of a slot; the values are the file's.
 type SlotFlags uint16

@@ -20,13 +20,16 @@ const (
 	repeatsWithin = 1 << 20 // entries; longer parts are not looked at
 )
 
-// kind is what alike entries have in common: the stream, and the size if it is planned.
+// kind is what alike entries have in common: the stream, and the size if it is planned and does not vary.
 func (m *matcher) kind(pos int) uint64 {
 	s := m.plan.Slots[m.plan.Entries[pos].Slot]
-	if s.Flags&Planned == 0 {
-		return uint64(s.Stream) << 33
+	switch {
+	case s.fixed():
+		return uint64(s.Stream)<<33 | 1<<32 | uint64(s.Hi)
+	case s.Flags&Planned != 0:
+		return uint64(s.Stream)<<33 | 1
 	}
-	return uint64(s.Stream)<<33 | 1<<32 | uint64(s.Hi)
+	return uint64(s.Stream) << 33
 }
 
 // findStretches looks for what repeats in entries [from, to).

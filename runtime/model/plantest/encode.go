@@ -15,7 +15,7 @@ func Encode(p *model.Plan) []byte {
 	for _, s := range p.Slots {
 		slots = le.AppendUint32(slots, s.Lo)
 		slots = le.AppendUint32(slots, s.Hi)
-		slots = le.AppendUint16(slots, uint16(s.List))
+		slots = le.AppendUint16(slots, uint16(s.List)|s.Varies) // one of them is 0
 		slots = append(slots, byte(s.Stream), byte(s.Flags))
 	}
 	for _, e := range p.Entries {

@@ -127,6 +127,8 @@ func (g *maker) entry(k, streams int) {
 	slot := model.Slot{Hi: size, Stream: uint16(at), Flags: model.Planned}
 	if !g.config.Static && g.src.yes(6) {
 		slot = model.Slot{Lo: size, Hi: size + uint32(g.src(20)), Stream: uint16(at)}
+	} else if !g.config.Static && g.src.yes(5) {
+		slot.Varies = uint16(g.src(1 << 16))
 	}
 	if !g.config.Static && g.src.yes(8) {
 		slot.Flags |= model.Optional

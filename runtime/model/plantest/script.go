@@ -54,7 +54,7 @@ func (c *Case) walk(iterations int, wanted func(entry int) bool, alloc func(entr
 }
 
 // Script returns the requests of a program that keeps to the plan for so many iterations, with
-// dynamic sizes and the presence of optional entries drawn from src, and raw stream handles
+// sizes that vary and the presence of optional entries drawn from src, and raw stream handles
 // that are not the recorded ones. With marks, it tells of its iterations and of the plan's phases.
 func (c *Case) Script(src Source, iterations int, marks bool) *model.Script {
 	s := &model.Script{}
@@ -93,6 +93,8 @@ func (c *Case) Script(src Source, iterations int, marks bool) *model.Script {
 		size := int64(slot.Hi) * model.Unit
 		if slot.Flags&model.Planned == 0 {
 			size = int64(int(slot.Lo)+src(int(slot.Hi-slot.Lo)+1)) * model.Unit
+		} else if least := max(int64(slot.Hi)*int64(slot.Varies)>>16, 1); slot.Varies != 0 && !src.yes(3) {
+			size = (least + int64(src(int(int64(slot.Hi)-least)+1))) * model.Unit
 		}
 		for _, name := range phases[k] {
 			s.Ops = append(s.Ops, model.PhaseOp(name))

@@ -1,0 +1,71 @@
+package compiler
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"stweaver/ir"
+)
+
+// Plans for what varies. An entry that some iterations lack, or that varies in size, has no address at first. It may get one after all:
+//
+//	optional   what only some iterations ask for has a place, too: fewer micro-batches leave places idle
+//	largest    and what varies in size has a place of the largest size seen
+//
+// The second is for sizes that follow one number. Where batches differ in length, all that varies in a micro-batch follows the length: what is
+// largest together was seen together, and a plan in which everything has its largest size needs no more than the
+// longest batch did. A shorter one leaves the ends of its places idle, at moments that do not decide:
+//
+//	longest   |#### a ####|######## b ########|### c ###|      planned for: the peak
+//	shorter   |## a ##    |#### b ####        |# c #    |      the same places, all of it below
+//
+// Where sizes vary each for itself (tokens by expert) the sum of the largest is far above the largest sum, and the plan would reserve
+// what never happens. So each of these plans is made only where what it needs at least is below what the rehearsal has
+// found so far, and kept only where it wins the rehearsal itself. The plan tells the runtime which
+// slots vary (ir.Slot.Varies): any size up to the slot's belongs there.
+//
+// Our notes on dynamic requests had slots of the largest size for MoE (designs 4a to 4c), where they lose;
+// for lengths they proposed to compute the offsets anew once the number is known. No offset has to move: what
+// has to fit is the longest batch.
+
+// enlargeAll gives entries of the loop without a buffer one of the largest size, for the longest life seen; unless sized, only
+// those of one size.
+func (c *Compiled) enlargeAll(sized bool) {
+	p := c.Problem
+	for k := p.L0; k < p.L1; k++ {
+		if e := &p.Entries[k]; e.Buffer == ir.NoBuffer && (sized || e.MinSize == e.MaxSize) {
+			c.enlarge(int(k)) // or it stays dynamic
+		}
+	}
+	renumber(p, func(*ir.Buffer) bool { return true })
+}
+
+// tryVarying makes the plan with what varies in it, as keep says, if that may reserve less than the best so far, and keeps
+// it if it does. It is packed with little effort first: most that lose lose by more than effort gains.
+func (c *Compiled) tryVarying(ctx context.Context, w *Workload, r *Rehearsal, keep string) error {
+	if !slices.ContainsFunc(c.Problem.Entries[c.Problem.L0:], func(e ir.Entry) bool {
+		return e.Kind == ir.Dynamic && (e.MinSize < e.MaxSize) == (keep == keepLargest)
+	}) {
+		return nil
+	}
+	below := min(r.Kept(), r.Heap) - r.Live/choiceWorth
+	before, effort := *c, c.options.Effort
+	c.options.Effort = Fast
+	reserved, err := c.remake(ctx, keep, below)
+	c.options.Effort = effort
+	if err == nil && reserved < below && effort != Fast && c.Layout.Peak-c.Bound() > r.Live/choiceWorth {
+		reserved, err = c.remake(ctx, keep, below)
+	}
+	var infeasible *InfeasibleError
+	switch {
+	case err == nil && reserved < below:
+		r.Holds = keep
+		r.Varying, err = c.chooseLayout(ctx, w, r, reserved)
+		return err
+	case err == nil, errors.As(err, &infeasible): // such as too large together
+		*c = before
+		return nil
+	}
+	return err
+}
