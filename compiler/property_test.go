@@ -139,7 +139,7 @@ func indexOf(ops []op, slot int) int {
 }
 
 // writtenPlan is the plan as its file gives it back, whose layout must verify.
-func writtenPlan(t *rapid.T, c *compiler.Compiled) *ir.Plan {
+func writtenPlan(t rapid.TB, c *compiler.Compiled) *ir.Plan {
 	t.Helper()
 	data, err := ir.EncodePlan(c.Plan)
 	if err != nil {
@@ -201,7 +201,7 @@ func TestCompilePrograms(t *testing.T) {
 
 // replayHits runs ten iterations through the model: no memory in use is handed out; and where all
 // iterations are alike, every planned request gets its planned address.
-func replayHits(t *rapid.T, c *compiler.Compiled, plan *ir.Plan, alike bool, dynamic *int) {
+func replayHits(t rapid.TB, c *compiler.Compiled, plan *ir.Plan, alike bool, dynamic *int) {
 	w, err := c.Workload(compiler.WorkloadOptions{Iterations: 10, Marks: true})
 	if err != nil {
 		t.Fatal(err)

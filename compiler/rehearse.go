@@ -15,7 +15,8 @@ import (
 // recorded order, through the runtime's model: once with the plan, once with the heap alone.
 // A plan for a program whose sizes vary can lose: what is planned lies in the arena whether it is
 // in use or not, and what varies goes to the heap beside it. Then the plan shrinks to what lives for
-// the whole run, which costs nothing; all else becomes dynamic, and the report says so.
+// the whole run, which costs nothing; all else becomes dynamic, and the report says so. Unless what varies can be
+// planned as well (vary.go).
 //
 //	full plan     | arena: static part, at its own peak    | heap: the rest, at its own peak |
 //	shrunk plan   | arena: whole-run part | heap: everything else, at the peak of the sum |
@@ -35,8 +36,8 @@ type Rehearsal struct {
 	Shrunk  ir.Bytes `json:"shrunk_bytes,omitempty"`  // of the plan that was shrunk, where one was tried
 	Varying ir.Bytes `json:"varying_bytes,omitempty"` // of the plan with what varies in it, where one won
 	Holds   string   `json:"holds"`                   // "all", "optional", "largest", "persistent" or "nothing": what the plan holds
-	// Layouts of equal peak that were compared, and the most that one of them reserved: 1 and Plan
-	// where there was no choice.
+	// Layouts of equal peak that were compared, of the plan with what varies where that won, and the most that one of
+	// them reserved: 1 and what the plan reserves where there was no choice.
 	Layouts int      `json:"layouts"`
 	Worst   ir.Bytes `json:"worst_layout_bytes"`
 }

@@ -52,7 +52,7 @@
 //	P3  0 <= Start < End <= L1
 //	P4  a head is empty, or 0 <= HeadStart < HeadEnd <= Start with HeadStart <= L0 < HeadEnd and Start >= L0 and End == L1
 //	P5  buffers are ordered by (Start, entry)
-//	P6  a planned entry has the size and stream of its buffer and a kind other than dynamic; its tick is the buffer's Start or HeadStart
+//	P6  a planned entry's largest size and its stream are those of its buffer, it has a kind other than dynamic; its tick is the buffer's Start or HeadStart
 //	P7  every buffer is named by one entry at its Start, and by one at its HeadStart where that is before L0
 //	P8  an entry that is not planned is dynamic and has MinSize <= MaxSize
 //	P9  marks are ordered by entry, in [0, L1]

@@ -179,6 +179,9 @@ func (p *Plan) LayoutOf(prob *Problem) (*Layout, error) {
 		if s.Hi != int64(e.MaxSize) {
 			return nil, fmt.Errorf("ir: entry %d: the plan has %d bytes, the profile asks for %d", k, s.Hi, e.MaxSize)
 		}
+		if s.Varies != varies(e.MinSize, e.MaxSize) {
+			return nil, fmt.Errorf("ir: entry %d: by the plan its requests have %d of 65,536 parts of %d bytes at least, the profile asks for %d bytes", k, s.Varies, s.Hi, e.MinSize)
+		}
 		at := &l.Offsets[e.Buffer]
 		if *at != NoOffset && *at != Offset(s.Lo) {
 			return nil, fmt.Errorf("ir: entry %d: buffer %d is at %d here and at %d elsewhere", k, e.Buffer, s.Lo, *at)

@@ -150,7 +150,6 @@ func TestDecodePlanRefuses(t *testing.T) {
 		{"F21", func(d []byte) []byte { le.PutUint64(body(d, 2)[16:], 1<<40); return seal(d) }},
 		{"F22", func(d []byte) []byte { le.PutUint64(body(d, 2)[16:], 4096); return seal(d) }},
 		{"F23", func(d []byte) []byte { body(d, 0)[10] = 2; return seal(d) }},
-		{"F24", func(d []byte) []byte { le.PutUint16(body(d, 0)[8:], 1); return seal(d) }},
 		{"F24", func(d []byte) []byte { body(d, 0)[11] = 0x81; return seal(d) }},
 		{"F25", func(d []byte) []byte { le.PutUint32(body(d, 0)[4:], 0); return seal(d) }},
 		{"F26", func(d []byte) []byte { le.PutUint32(body(d, 0)[4:], 5); return seal(d) }},

@@ -367,7 +367,7 @@ func (p *textParser) plan(verb string) {
 		f.index(len(q.Slots))
 		s := Slot{f.int("lo", 0, max63), f.int("hi", 0, max63),
 			StreamID(f.int("stream", 0, max32)), SlotFlags(f.int("flags", 0, 1<<16-1)), uint32(f.int("list", 0, max32)), 0}
-		if len(f.words) > 0 {
+		if f.has("varies") {
 			s.Varies = uint16(f.int("varies", 1, 1<<16-1))
 		}
 		q.Slots = append(q.Slots, s)

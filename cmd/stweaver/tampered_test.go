@@ -58,6 +58,7 @@ func TestTamperedPlans(t *testing.T) {
 		"other iterations":     func(p *ir.Plan) { fact(p, "steps").Value = "2:4" },
 		"iterations beyond":    func(p *ir.Plan) { fact(p, "steps").Value = "2:400" },
 		"iterations of words":  func(p *ir.Plan) { fact(p, "steps").Value = "some" },
+		"sizes vary":           func(p *ir.Plan) { planned(p, false).Varies = 99 },
 		"kept by a new word":   func(p *ir.Plan) { fact(p, "kept").Value = "most" },
 		"once by a new word":   func(p *ir.Plan) { fact(p, "one-pass").Value = "maybe" },
 		"another rule":         func(p *ir.Plan) { r := rule(p, "keep w"); r.Value = strings.Replace(r.Value, "keep w", "keep all", 1) },
