@@ -16,13 +16,13 @@ func TestVarying(t *testing.T) {
 		trainer, scenario, holds string
 		over                     float64 // most that plan and heap reserve in rehearsal, of what lives
 	}{
-		{"dense", "short batch", "largest", 1},
-		{"dense", "half the micro-batches", "optional", 1},
-		{"dense", "three times the micro-batches", "optional", 1},
-		{"dense", "sequences vary", "largest", 1},
-		{"dense", "longer sequences", "largest", 1},
-		{"dense", "evaluation, longer", "optional", 1},
-		{"recompute", "short batch", "largest", 1},
+		{"dense", "short batch", "largest", 1.001},
+		{"dense", "half the micro-batches", "optional", 1.001},
+		{"dense", "three times the micro-batches", "optional", 1.001},
+		{"dense", "sequences vary", "largest", 1.001},
+		{"dense", "longer sequences", "largest", 1.001},
+		{"dense", "evaluation, longer", "optional", 1.001},
+		{"recompute", "short batch", "largest", 1.001},
 		{"recompute", "three times the micro-batches", "optional", 1.001},
 		{"pipeline", "shorter sequences", "largest", 1.069}, // as its usual steps: two streams, stacked
 		{"moe", "half the micro-batches", "optional", 1.006},
