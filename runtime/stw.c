@@ -202,6 +202,7 @@ static __attribute__((noinline)) void *malloc_locked(stw_allocator *a, uint64_t 
         s = find_stream_locked(a, handle);
     uint32_t entry = STW_NO_ENTRY;
     a->match.stranger = false;
+    a->match.fixed = stwi_requests(&a->stats) - a->stats.dynamic;
     if (s && s->plan >= 0)
         entry = match_locked(a, units, (uint16_t)s->plan);
     if (!s)
@@ -215,7 +216,7 @@ static __attribute__((noinline)) void *malloc_locked(stw_allocator *a, uint64_t 
         void *guest = slot->list != 0 ? guest_locked(a, s, units, slot->list - 1, entry) : NULL;
         return guest ? guest : from_heap_locked(a, s, units, entry, &a->stats.dynamic);
     }
-    a->match.stranger = (units != slot->hi && slot->varies == 0 && !stwi_proportional(a->factors, units, slot->hi, stwi_requests(&a->stats))) ||
+    a->match.stranger = (units != slot->hi && slot->varies == 0 && (entry < a->match.wrap || !stwi_proportional(&a->match, units, slot->hi))) ||
                         (a->match.doubt > 0 && entry + (a->entries[entry].life_nf & STW_ENTRY_LIFE_MAX) < a->match.n);
     if (units > slot->hi)
         return from_heap_locked(a, s, units, entry, &a->stats.too_large);

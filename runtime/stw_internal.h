@@ -85,7 +85,6 @@ struct stw_allocator {
     uint64_t capacity_bytes, heap_bytes;
     void (*say)(void *ctx, const char *text);
     void *say_ctx;
-    stw_factor factors[STW_FACTORS]; /* by which planned entries were asked for with another size; the latest first */
     uint64_t *needed;  /* bit per atom, scratch of a sweep */
     uint64_t swept;    /* entries that sweeps have read */
     uint64_t lap_heap; /* requests the heap had served when the plan's last entry was last asked for */

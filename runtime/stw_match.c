@@ -23,6 +23,8 @@
  */
 #include "stw_internal.h"
 
+#include <string.h>
+
 #define EXTRA 1500
 #define DROP 14000
 #define BEST_SCORE (5000 + 3 * STW_VOTE_FOR)
@@ -314,6 +316,8 @@ uint32_t stwi_match_slow_locked(stw_allocator *a, uint64_t units, uint16_t strea
     else if (m->mode == STW_SEARCH)
         answer = search_column(a, units, stream);
     stwi_match_heard(m);
+    if (answer == STW_NO_ENTRY) /* something else is being done */
+        memset(m->factors, 0, sizeof m->factors);
     return answer;
 }
 

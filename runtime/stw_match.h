@@ -84,7 +84,7 @@ typedef struct {
 typedef struct {
     uint64_t got, had; /* units: size of the request, and of the slot; of the largest slot */
     uint64_t last;     /* size of the latest large slot */
-    uint64_t at;       /* requests when it was seen last */
+    uint64_t at;       /* requests that were not dynamic when it was seen last */
     uint64_t sizes;    /* large sizes, no two in a row the same; 0: none */
 } stw_factor;
 
@@ -109,6 +109,8 @@ typedef struct {
     int32_t average;  /* share of well matched requests, millionths */
     uint32_t steady;  /* sync: columns in a row that confirmed the best hypothesis */
     uint32_t doubt;   /* sync, in the prologue: columns in a row that it still takes until the position is believed */
+    stw_factor factors[STW_FACTORS]; /* by which entries of the loop were asked for with another size; the latest first */
+    uint64_t fixed;   /* requests before the one under way that were not dynamic */
     bool stranger;    /* the request under way may only pass for its planned entry */
     uint32_t columns; /* search: columns so far */
     uint32_t run;     /* search: of those, the last ones in a row reached by a good match */
@@ -143,6 +145,13 @@ static inline bool stwi_sized(const stw_slot *s, uint64_t units)
     return s->flags & STW_SLOT_PLANNED && units <= s->hi && stwi_least(s) <= units;
 }
 
+/* Whether a slot of `had` units is asked for with `got` where sizes are as they were (stw_proportion.c). */
+bool stwi_expects(const stw_matcher *m, uint64_t got, uint64_t had);
+
+/* Takes note that a slot of `had` units was asked for with another size, `got`; answers whether the slots before it were, too, by the same
+ * factor. */
+bool stwi_proportional(stw_matcher *m, uint64_t got, uint64_t had);
+
 /* Score of the entry at position p for a request, in thousandths; the streams are equal. */
 static inline int32_t stwi_score(const stw_matcher *m, uint32_t p, const stw_slot *s, uint32_t life_nf, uint64_t units)
 {
@@ -150,8 +159,12 @@ static inline int32_t stwi_score(const stw_matcher *m, uint32_t p, const stw_slo
     uint64_t lo;
     if (s->flags & STW_SLOT_PLANNED && (s->varies == 0 || units == s->hi)) {
         uint64_t big = units > s->hi ? units : s->hi, small = units > s->hi ? s->hi : units;
-        v = big == small ? (units > STW_COMMON_UNITS ? 4000 : 1500)
-                         : (big > 4 * small ? -2500 : -2000);
+        if (big == small)
+            v = units > STW_COMMON_UNITS ? 4000 : 1500;
+        else if (m->factors[0].sizes != 0 && p >= m->wrap && stwi_expects(m, units, s->hi))
+            v = s->hi > STW_COMMON_UNITS ? 3000 : 1000;
+        else
+            v = big > 4 * small ? -2500 : -2000;
     } else if ((lo = stwi_least(s)) <= units && units <= s->hi) {
         v = 1500;
     } else {
@@ -208,10 +221,6 @@ bool stwi_repeat_init(stw_matcher *m, const stw_plan *p); /* after it; false: no
 /* The entry at which the program goes on where that is not the one expected: what repeats is over, or comes again.
  * STW_NO_ENTRY: neither. */
 uint32_t stwi_match_repeat(const stw_allocator *a, uint64_t units, uint16_t stream);
-
-/* Takes note that a slot of `had` units was asked for with another size, `got`, in request number now; answers whether the slots before
- * it were, too, by the same factor. */
-bool stwi_proportional(stw_factor f[STW_FACTORS], uint64_t got, uint64_t had, uint64_t now);
 uint32_t stwi_match_position(const stw_matcher *m); /* entry expected next; n: lost */
 const char *stwi_match_check(const stw_matcher *m);
 

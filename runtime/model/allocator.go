@@ -122,7 +122,6 @@ type Allocator struct {
 	live     map[Addr]live
 	stats    Stats
 	swept    uint64 // entries that sweeps have read
-	factors  factors
 	stranger bool   // the request under way may only pass for its planned entry
 	lap      uint64 // requests the heaps had served at the last lap
 	last     Answer
@@ -224,7 +223,7 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 	entry := -1
 	a.streamIndex(stream)
 	if s := a.planStream(stream); s >= 0 {
-		a.match.asked = a.stats.Requests
+		a.match.asked, a.match.fixed = a.stats.Requests, a.stats.Requests-a.stats.Dynamic
 		entry = a.match.request(int64(z), s)
 	}
 	a.last.Entry = entry
@@ -245,7 +244,8 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 		slot := a.plan.Slots[a.plan.Entries[entry].Slot]
 		begin, end := slot.span()
 		if slot.Flags&Planned != 0 {
-			other := z != end-begin && slot.fixed() && !a.factors.proportional(z/Unit, (end-begin)/Unit, a.stats.Requests)
+			other := z != end-begin && slot.fixed() &&
+				(entry < a.match.loop || !a.match.factors.proportional(z/Unit, (end-begin)/Unit, a.match.fixed))
 			a.stranger = other || a.match.doubt > 0 && !a.match.lasts(entry)
 		}
 		switch {

@@ -35,36 +35,38 @@ import "math"
 const (
 	none = -(1 << 60) // no score; sums that start from it stay below none/2
 
-	equalLarge   = 4000
-	equalSmall   = 1500
-	commonBytes  = 4096 // up to it sizes are common: an equal one says little, and none is the anchor
-	anchorWithin = 64   // entries from the loop's start that may be the anchor
-	otherSize    = -2000
-	otherFar     = -2500 // sizes more than 4 times apart
-	inRange      = 1500
-	nearRange    = 1000
-	outOfRange   = 200
-	freesFit     = 1000
-	voteFor      = 3000
-	voteAgainst  = -1500
-	maxVotes     = 3
-	freesMisfit  = -1500
-	fastScore    = 1000
-	openOptional = 3000
-	openMust     = 8000
-	skipOptional = 4
-	skipMust     = 200
-	extraPrice   = 1500
-	dropBelow    = 14000
-	keepBehind   = 64
-	lookAhead    = 700
-	hitMean      = 1000000
-	lostMean     = 600000
-	apartAtLeast = 64
-	steadyEnough = 4
-	doubtful     = 2
-	searchColumn = 16
-	searchStreak = 4
+	equalLarge      = 4000
+	equalSmall      = 1500
+	commonBytes     = 4096 // up to it sizes are common: an equal one says little, and none is the anchor
+	anchorWithin    = 64   // entries from the loop's start that may be the anchor
+	proportionLarge = 3000
+	proportionSmall = 1000
+	otherSize       = -2000
+	otherFar        = -2500 // sizes more than 4 times apart
+	inRange         = 1500
+	nearRange       = 1000
+	outOfRange      = 200
+	freesFit        = 1000
+	voteFor         = 3000
+	voteAgainst     = -1500
+	maxVotes        = 3
+	freesMisfit     = -1500
+	fastScore       = 1000
+	openOptional    = 3000
+	openMust        = 8000
+	skipOptional    = 4
+	skipMust        = 200
+	extraPrice      = 1500
+	dropBelow       = 14000
+	keepBehind      = 64
+	lookAhead       = 700
+	hitMean         = 1000000
+	lostMean        = 600000
+	apartAtLeast    = 64
+	steadyEnough    = 4
+	doubtful        = 2
+	searchColumn    = 16
+	searchStreak    = 4
 )
 
 type mode uint8
@@ -100,6 +102,7 @@ type matcher struct {
 	mode    mode
 	mean    int64  // moving average of good matches, hitMean when all are
 	asked   uint64 // requests of the allocator, this one counted
+	fixed   uint64 // of those, the ones that were not dynamic
 	began   uint64 // asked when the last search began; 0: none has
 	steady  int    // steady columns in a row
 	doubt   int    // columns of the prologue in a row that it still takes until one is believed
@@ -113,6 +116,7 @@ type matcher struct {
 	votes   []int  // positions that those frees name, the last maxVotes of them
 
 	stretches []stretch // of the prologue and of the loop's first copy
+	factors   factors   // of sizes that were not the plan's
 
 	stay []int64 // score before the request, by path index; kept between columns of a search
 	next []int64 // … and after it
@@ -203,6 +207,12 @@ func (m *matcher) score(pos int, z int64, stream int) (int64, bool) {
 		score = equalLarge
 	case s.Flags&Planned != 0 && z == hi:
 		score = equalSmall
+	case s.fixed() && pos >= m.loop && m.factors.expects(uint64(z/Unit), uint64(s.Hi), m.fixed):
+		if hi > commonBytes {
+			score = proportionLarge
+		} else {
+			score = proportionSmall
+		}
 	case s.fixed() && max(z, hi) > 4*min(z, hi):
 		score = otherFar
 	case s.fixed():
@@ -234,6 +244,9 @@ func (m *matcher) request(z int64, stream int) int {
 	}
 	entry := m.step(z, stream)
 	m.nf, m.votes = 0, m.votes[:0]
+	if entry < 0 {
+		m.factors = factors{} // something else is being done
+	}
 	return entry
 }
 
