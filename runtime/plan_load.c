@@ -318,32 +318,6 @@ static stw_status check_needs(const loader *l)
     return STW_OK;
 }
 
-/* Bitmaps of the atoms that each list touches, those that are kept among them in each, and of those alone. */
-static stw_status load_needs(const loader *l)
-{
-    stw_plan *p = l->plan;
-    p->words = p->n_atoms / 64 + 1;
-    p->needs_mapped_bytes = (p->n_lists + (size_t)1) * p->words * sizeof *p->needs;
-    if ((p->needs = stwi_map(p->needs_mapped_bytes)) == NULL)
-        return no_memory(l);
-    p->kept = p->needs + (size_t)p->n_lists * p->words;
-    for (uint32_t i = 0; i < l->header.n_slots; i++)
-        if (p->slots[i].flags & STW_SLOT_KEPT)
-            stwi_set_bits(p->kept, p->slots[i].atom_begin, p->slots[i].atom_end);
-    for (uint32_t i = 0; i < p->n_lists; i++)
-        memcpy(p->needs + (size_t)i * p->words, p->kept, p->words * sizeof *p->kept);
-    const uint32_t *start = (const uint32_t *)l->section[STW_SECTION_NEEDS] + 1, *range = start + p->n_lists + 1;
-    for (uint32_t i = 0; i < p->n_lists && p->n_atoms > 0; i++) {
-        uint64_t *bits = p->needs + (size_t)i * p->words;
-        for (uint32_t r = start[i]; r < start[i + 1]; r++) {
-            uint32_t from = stwi_atom_at(p, (uint64_t)range[2 * r] + 1), to = stwi_atom_at(p, range[2 * r + 1]);
-            for (uint32_t atom = from > 0 ? from - 1 : 0; atom < to && atom < p->n_atoms; atom++)
-                bits[atom >> 6] |= UINT64_C(1) << (atom & 63);
-        }
-    }
-    return STW_OK;
-}
-
 static stw_status check_entries_and_marks(const loader *l)
 {
     const stw_plan_entry *entries = l->section[STW_SECTION_ENTRIES];
@@ -414,8 +388,6 @@ stw_status stwi_plan_load(stw_plan *out, const void *bytes, size_t n, char *err,
             s = check_needs(&l);
         if (s == STW_OK)
             s = load_slots(&l, keys, keys + room);
-        if (s == STW_OK)
-            s = load_needs(&l);
         stwi_unmap(keys, keys_bytes);
     }
     if (s == STW_OK)
@@ -436,6 +408,10 @@ stw_status stwi_plan_load(stw_plan *out, const void *bytes, size_t n, char *err,
     out->streams = l.section[STW_SECTION_STREAMS];
     out->marks = l.section[STW_SECTION_MARKS];
     read_rules(&l, out);
+    if (!stwi_lent_make(out, l.section[STW_SECTION_NEEDS])) {
+        stwi_plan_drop(out);
+        return no_memory(&l);
+    }
     return STW_OK;
 }
 
@@ -446,6 +422,6 @@ void stwi_plan_drop(stw_plan *p)
     stwi_unmap(p->bytes, p->mapped_bytes);
     stwi_unmap(p->slots, p->slots_mapped_bytes);
     stwi_unmap(p->bounds, p->bounds_mapped_bytes);
-    stwi_unmap(p->needs, p->needs_mapped_bytes);
+    stwi_lent_drop(p);
     *p = (stw_plan){0};
 }

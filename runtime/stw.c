@@ -276,6 +276,7 @@ void *stw_malloc(stw_allocator *a, size_t size, uint64_t stream)
 /* Frees r, which is live, if it is not in the arena, or others are concerned. */
 static __attribute__((noinline)) void end_locked(stw_allocator *a, stw_rec *r)
 {
+    a->freed[a->match.frees % STW_FREED] = STW_NO_WORD;
     if (!stwi_match_freed(&a->match, r->fate))
         stwi_match_vote(&a->match, r->fate);
     stwi_live_less(a, r->units);
@@ -284,6 +285,7 @@ static __attribute__((noinline)) void end_locked(stw_allocator *a, stw_rec *r)
         uint64_t mask = stwi_arena_atoms(r, &begin, &end);
         stwi_order_freed_locked(a, r, begin, end);
         stwi_range_give(a->occupied, begin, end, mask);
+        stwi_idle_freed(&a->idle, begin, end);
         r->units = 0;
     } else {
         if (r->ordered)
@@ -314,6 +316,8 @@ static __attribute__((noinline)) int free_any(stw_allocator *a, stw_owner *owner
         uint32_t begin, end;
         uint64_t mask = stwi_arena_atoms(r, &begin, &end);
         stwi_range_give(a->occupied, begin, end, mask);
+        stwi_idle_freed(&a->idle, begin, end);
+        a->freed[a->match.frees % STW_FREED] = STW_NO_WORD;
         if (!stwi_step_undone(a, r))
             stwi_match_vote(&a->match, r->fate);
     }
@@ -340,6 +344,7 @@ int stw_free(stw_allocator *a, void *p)
     if (__builtin_expect(r->key != (uintptr_t)p || r->units == 0 || r->wide || r->ordered, 0))
         return free_any(a, owner, p);
     a->occupied[r->ref] &= ~r->atoms;
+    a->freed[a->match.frees % STW_FREED] = r->ref;
     if (__builtin_expect(!stwi_step_undone(a, r), 0))
         return vote_and_leave(a, owner, r->fate);
     stwi_unlock_owned(owner);

@@ -170,6 +170,8 @@ static int check_locked(const stw_allocator *a, uint64_t *seen, uint64_t *found,
     *sentence = "the occupancy bitmap is not the union of the live planned allocations";
     if (memcmp(seen, a->occupied, a->occupied_bytes) != 0)
         return 4;
+    if ((*sentence = stwi_idle_check(&a->idle, a->plan.bounds, a->occupied)) != NULL)
+        return 14;
     if ((*sentence = stwi_space_check(a, &a->arena)) != NULL)
         return 5;
     for (uint32_t i = 0; i < a->n_streams; i++) {
@@ -210,6 +212,7 @@ int stw_check(stw_allocator *a, char *err, size_t err_bytes)
     uint64_t *seen = a ? stwi_map(2 * a->occupied_bytes) : NULL;
     if (seen) {
         stw_owner *owner = stwi_enter(a);
+        stwi_frees_tell_locked(a);
         broken = check_locked(a, seen, seen + a->occupied_bytes / sizeof *seen, &sentence);
         stwi_leave(a, owner);
         stwi_unmap(seen, 2 * a->occupied_bytes);

@@ -38,7 +38,7 @@ static bool make_records(stw_allocator *a)
     return stwi_table_init(&a->elsewhere, LOG2_LIVE_CELLS) && stwi_table_init(&a->handles, LOG2_HANDLE_CELLS) &&
            (a->streams = stwi_map(a->cap_streams * sizeof *a->streams)) != NULL &&
            (a->occupied = stwi_map(a->occupied_bytes)) != NULL &&
-           (a->needed = stwi_map(a->occupied_bytes)) != NULL &&
+           (a->needed = stwi_map(a->occupied_bytes)) != NULL && stwi_idle_make(&a->idle, a->plan.n_atoms) &&
            (a->taken_plan_streams = stwi_map(a->taken_bytes)) != NULL &&
            (a->match.all = stwi_map(a->all_bytes)) != NULL && (a->match.fates = stwi_map(a->all_bytes)) != NULL &&
            (a->match.inners = stwi_map(a->all_bytes)) != NULL &&
@@ -60,6 +60,7 @@ static void drop(stw_allocator *a)
     stwi_unmap(a->streams, a->cap_streams * sizeof *a->streams);
     stwi_unmap(a->occupied, a->occupied_bytes);
     stwi_unmap(a->needed, a->occupied_bytes);
+    stwi_idle_drop(&a->idle);
     stwi_unmap(a->taken_plan_streams, a->taken_bytes);
     stwi_unmap(a->match.all, a->all_bytes);
     stwi_unmap(a->match.fates, a->all_bytes);

@@ -1,6 +1,6 @@
 /* stw_guest.c: a dynamic request has no address in the plan, but the plan knows its usual death, and
- * which parts of the arena planned requests start to use before it (NEEDS). What is free now and not
- * among those is idle for as long as the request lives:
+ * which parts of the arena planned requests start to use before it (NEEDS). The rest is lent (stw_lent.c): what is
+ * free of it now is idle for as long as the request lives:
  *
  *     atoms      |  |    |  |     |   |  |      |
  *     occupied    ##                   ##
@@ -8,7 +8,8 @@
  *     runs           |----|  |--------|  |------|     the smallest that is large enough, lowest first
  *
  * A guest covers whole atoms, so that occupancy stays one bit for each: a planned request that comes
- * earlier than usual finds its range occupied and goes to the heap. O(atoms / 64 + runs).
+ * earlier than usual finds its range occupied and goes to the heap. The search (stw_idle.c) ends with the sixteenth run that is large
+ * enough, and looks into 32 ranges at most: what it costs does not depend on how many runs there are.
  *
  * Other requests that end in the heap become guests only where the heap would have to commit memory
  * for them. A planned one whose place is taken, or too small, has a known life: what the entries of that
@@ -55,103 +56,82 @@ uint32_t stwi_atom_after(const stw_plan *p, uint32_t atom, uint64_t unit)
     return atom + 1 + first_not_below(p->bounds + atom + 1, step < rest ? step : rest, unit);
 }
 
-typedef uint64_t two __attribute__((vector_size(16)));
-
-/* Where words w and w + 1 of the two bitmaps together are not `busy`. */
-static inline two differ(const uint64_t *occupied, const uint64_t *needed, uint32_t w, two busy)
+/* The first ranges of atoms within the stream's that have `units` and are not in the bitmap; returns how many. */
+static uint32_t lent_by_bits(const stw_plan *p, stw_atoms within, const uint64_t *needed, uint32_t units, stw_atoms *lent)
 {
-    two o, n;
-    memcpy(&o, occupied + w, sizeof o);
-    memcpy(&n, needed + w, sizeof n);
-    return (o | n) ^ busy;
-}
-
-/* Skips the words from w on, eight at a time and before `last`, in which no atom changes: all idle, or none. */
-static uint32_t skip_uniform(const uint64_t *occupied, const uint64_t *needed, uint32_t w, uint32_t last, bool idle)
-{
-    const uint64_t v = idle ? 0 : ~UINT64_C(0);
-    const two busy = {v, v};
-    for (; last - w >= 8; w += 8) {
-        two d = differ(occupied, needed, w, busy) | differ(occupied, needed, w + 2, busy) |
-                differ(occupied, needed, w + 4, busy) | differ(occupied, needed, w + 6, busy);
-        if (d[0] | d[1])
+    uint32_t n = 0;
+    for (uint64_t end = within.begin; n < STW_LENT_RANGES;) {
+        const uint64_t begin = stwi_bits_next(needed, end, within.end, false);
+        if (begin == within.end)
             break;
+        end = stwi_bits_next(needed, begin, within.end, true);
+        lent[n] = (stw_atoms){(uint32_t)begin, (uint32_t)end};
+        n += p->bounds[end] - p->bounds[begin] >= units;
     }
-    return w;
+    return n;
 }
 
-/* The best run so far: where it begins, and what it has too much. */
-typedef struct {
-    uint32_t from, over;
-} best;
-
-/* Takes note of the run [from, to) if it is large enough and smaller than those before it: over begins at -units, and
- * what is too small wraps to no less than that. */
-static inline void keep_smallest(const uint32_t *bounds, uint32_t from, uint32_t to, uint32_t units, best *b)
+/* The same of those that the list leaves. */
+static uint32_t lent_by_list(const stw_plan *p, stw_atoms within, uint32_t list, uint32_t units, stw_atoms *lent)
 {
-    uint32_t over = bounds[to] - bounds[from] - units;
-    if (__builtin_expect(over < b->over, 0))
-        *b = (best){from, over};
+    const stw_parts *l = &p->lent;
+    const uint32_t end = l->first[list + 1];
+    const uint16_t class = stwi_class(units);
+    uint32_t k = l->first[list], n = 0;
+    for (uint32_t rest = end - k; rest > 0 && l->range[k].end <= within.begin;) { /* the first one that reaches into the stream's range */
+        const uint32_t half = (rest + 1) / 2;
+        k += l->range[k + half - 1].end <= within.begin ? half : 0;
+        rest -= half;
+    }
+    for (; n < STW_LENT_RANGES && (k = stwi_class_next(l->classes, k, end, class)) < end && l->range[k].begin < within.end; k++) {
+        const stw_atoms r = l->range[k];
+        lent[n].begin = r.begin > within.begin ? r.begin : within.begin;
+        lent[n].end = r.end < within.end ? r.end : within.end;
+        n += p->bounds[lent[n].end] - p->bounds[lent[n].begin] >= units;
+    }
+    return n;
 }
 
-/* The best place for `units` in the range of s, apart from what is occupied or needed. Goes from run to run, and pairs
- * the bits of a word where one begins with those where one ends. */
-static uint32_t best_run(const stw_allocator *a, const stw_plan_stream *s, const uint64_t *needed, uint64_t units, uint32_t *end)
+/* The same as a bitmap. */
+static const uint64_t *list_bits(stw_allocator *a, uint32_t list)
+{
+    const stw_parts *l = &a->plan.lent;
+    memset(a->needed, 0xff, a->occupied_bytes);
+    for (uint32_t k = l->first[list]; k < l->first[list + 1]; k++)
+        stwi_bits_set(a->needed, l->range[k].begin, l->range[k].end, false);
+    return a->needed;
+}
+
+/* The best place for `units` in the stream's range, apart from what is needed, which is a bitmap, or, where that is NULL, what the list
+ * says; first where the stream need not wait for the young work of another one. */
+static uint32_t best_place(stw_allocator *a, const stw_stream *s, uint32_t list, const uint64_t *needed, uint64_t wanted, uint32_t *end)
 {
     const stw_plan *p = &a->plan;
-    uint32_t begin = stwi_atom_at(p, s->begin >> STW_UNIT_SHIFT), stop = stwi_atom_at(p, (s->end >> STW_UNIT_SHIFT) + 1);
-    if (stop < begin + 2 || units > UINT32_MAX) /* the last bound at or below the stream's end is the one before it */
+    const stw_atoms within = p->within[s->plan];
+    const uint32_t units = (uint32_t)wanted;
+    stw_atoms lent[STW_LENT_RANGES];
+    uint32_t found = STW_NOWHERE, n;
+    if (within.begin == within.end || wanted > UINT32_MAX)
         return STW_NO_ENTRY;
-    stop--;
-    const uint32_t first = begin >> 6, last = (stop - 1) >> 6, z = (uint32_t)units;
-    best b = {STW_NO_ENTRY, 0 - z};
-    uint32_t from = 0, w = first;
-    uint64_t open = 0; /* 1: the atom before is idle, the run begins at from */
-    while (w <= last && b.over > 0) {
-        uint64_t idle = ~(a->occupied[w] | needed[w]);
-        if (w == first)
-            idle &= ~UINT64_C(0) << (begin & 63);
-        if (w == last)
-            idle &= ~UINT64_C(0) >> (63 - ((stop - 1) & 63));
-        const uint64_t before = idle << 1 | open;
-        const uint32_t at = w++ << 6;
-        if (idle == before) { /* no run begins or ends */
-            if (w % 8 == 0 && w < last)
-                w = skip_uniform(a->occupied, needed, w, last, open);
-            continue;
-        }
-        uint64_t begins = idle & ~before, ends = before & ~idle;
-        if (open) { /* what changes first is its end */
-            keep_smallest(p->bounds, from, at + (uint32_t)__builtin_ctzll(ends), z, &b);
-            ends &= ends - 1;
-        }
-        for (; ends != 0; begins &= begins - 1, ends &= ends - 1)
-            keep_smallest(p->bounds, at + (uint32_t)__builtin_ctzll(begins), at + (uint32_t)__builtin_ctzll(ends), z, &b);
-        if (begins != 0)
-            from = at + (uint32_t)__builtin_ctzll(begins);
-        open = idle >> 63;
+    stwi_frees_tell_locked(a);
+    if (a->order) {
+        const uint64_t *dear = stwi_order_dear_locked(a, s, needed ? needed : list_bits(a, list));
+        n = dear ? lent_by_bits(p, within, dear, units, lent) : 0;
+        found = stwi_idle_search(&a->idle, p->bounds, a->occupied, lent, n, units);
     }
-    if (open)
-        keep_smallest(p->bounds, from, stop, z, &b);
-    if (b.from != STW_NO_ENTRY)
-        *end = stwi_atom_after(p, b.from, p->bounds[b.from] + units);
-    return b.from;
-}
-
-/* The same for a stream of the plan; first where it need not wait for the young work of another stream. */
-static uint32_t best_place(stw_allocator *a, const stw_stream *s, const uint64_t *needed, uint64_t units, uint32_t *end)
-{
-    const stw_plan_stream *range = &a->plan.streams[s->plan];
-    const uint64_t *dear = a->order ? stwi_order_dear_locked(a, s, needed) : NULL;
-    uint32_t found = dear ? best_run(a, range, dear, units, end) : STW_NO_ENTRY;
-    return found != STW_NO_ENTRY ? found : best_run(a, range, needed, units, end);
+    if (found == STW_NOWHERE) {
+        n = needed ? lent_by_bits(p, within, needed, units, lent) : lent_by_list(p, within, list, units, lent);
+        found = stwi_idle_search(&a->idle, p->bounds, a->occupied, lent, n, units);
+    }
+    if (found == STW_NOWHERE)
+        return STW_NO_ENTRY;
+    *end = stwi_atom_after(p, found, p->bounds[found] + wanted);
+    return found;
 }
 
 uint32_t stwi_guest_find_locked(stw_allocator *a, const stw_stream *s, uint32_t list, uint64_t units, uint32_t *end)
 {
-    if (a->plan.n_atoms == 0)
-        return STW_NO_ENTRY;
-    return best_place(a, s, a->plan.needs + (size_t)list * a->plan.words, units, end);
+    return best_place(a, s, list, NULL, units, end);
 }
 
 /* Marks what is kept, and what the `count` entries from position `at` on start to use. */
@@ -221,7 +201,7 @@ const uint64_t *stwi_guest_needs_locked(stw_allocator *a, uint32_t entry)
     if (entry != STW_NO_ENTRY)
         list = stwi_list(&a->slots[a->entries[entry].slot]);
     if (list != 0)
-        return a->plan.needs + (size_t)(list - 1) * a->plan.words;
+        return list_bits(a, list - 1);
     if (!horizon(a, entry, &at, &step, &least))
         return NULL;
     read_needs(a, at, step);
@@ -241,7 +221,7 @@ uint32_t stwi_guest_sweep_locked(stw_allocator *a, const stw_stream *s, uint32_t
         a->swept += step;
         if (!knows(&a->match, entry))
             add_lacking(a);
-        uint32_t found = best_place(a, s, a->needed, units, end);
+        uint32_t found = best_place(a, s, 0, a->needed, units, end);
         if (found != STW_NO_ENTRY || step / 2 < least || step / 2 == 0)
             return found;
     }

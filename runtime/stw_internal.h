@@ -7,6 +7,9 @@
  *   stw_bins.c      its free blocks, by size
  *   stw_pages.c     which granules of arena and heaps are committed
  *   stw_memory.c    giving them back: trims, moves
+ *   stw_guest.c     where a request without an address may lie in the arena
+ *   stw_idle.c      the search for free atoms there
+ *   stw_lent.c      and what the plan lends of them
  *   stw_stitch.c    a request that no hole fits, from several of them
  *   stw_table.c     address -> what lives there; stream handle -> stream
  *   stw_order.c     which stream has to wait for which
@@ -34,6 +37,7 @@
 #include "stw.h"
 #include "stw_bits.h"
 #include "stw_heap.h"
+#include "stw_idle.h"
 #include "stw_lock.h"
 #include "stw_match.h"
 #include "stw_plan.h"
@@ -52,6 +56,9 @@ void stwi_say_end(stw_allocator *a);
 
 /* ---- the allocator ---- */
 
+#define STW_FREED 64u           /* frees that are remembered one by one */
+#define STW_NO_WORD UINT32_MAX /* it was none of the arena, or of several words, and idle was told */
+
 struct stw_allocator {
     stw_lock lock;
     /* The hot path's own: */
@@ -59,6 +66,7 @@ struct stw_allocator {
     const struct stw_step *next; /* what is to be done for the request expected; one that fits none, where it is not that simple */
     uint64_t room;           /* units that may come alive before more live than ever did */
     uint64_t *occupied;      /* bit per atom: a live allocation covers it */
+    uint32_t freed[STW_FREED]; /* by number of the free: the word of it in which atoms came free, or STW_NO_WORD */
     stw_table in_arena;      /* address -> live allocation there: a key for every atom, made once */
     stw_matcher match;
     /* The rest: */
@@ -70,6 +78,8 @@ struct stw_allocator {
     struct stw_order *order; /* NULL: no stream ever waits for another */
     bool shared;             /* streams may use each other's addresses, and the order is there */
     stw_table elsewhere;     /* as in_arena, of heaps and stitched ranges: keys of what is live */
+    stw_idle idle;           /* where to look for free atoms */
+    uint64_t told_frees;     /* frees of which it has been told */
     stw_stats stats;         /* counters; stw_get_stats fills in what can be derived */
     stw_plan plan;
     stw_table handles; /* stream handle -> index in streams */
@@ -100,6 +110,7 @@ bool stwi_steps_make(stw_allocator *a); /* false: no memory */
 void stwi_steps_arm_locked(stw_allocator *a, const stw_stream *s); /* s has a stream of the plan now */
 void stwi_settle_locked(stw_allocator *a); /* counts what has been served in step */
 void stwi_aim_locked(stw_allocator *a);    /* says what the next step is */
+void stwi_frees_tell_locked(stw_allocator *a); /* tells a->idle what came free */
 
 /* The lock, for all but the hot path; stwi_leave undoes it. */
 static inline stw_owner *stwi_enter(stw_allocator *a)
@@ -190,9 +201,10 @@ uint32_t stwi_guest_find_locked(stw_allocator *a, const stw_stream *s, uint32_t 
 /* The same for a request without a list, by reading the plan: of `entry`, or, where that is STW_NO_ENTRY,
  * of an unknown life. STW_NO_ENTRY also where that would cost more than the requests so far have paid for. */
 uint32_t stwi_guest_sweep_locked(stw_allocator *a, const stw_stream *s, uint32_t entry, uint64_t units, uint32_t *end);
-/* The atoms that planned requests start to use while a request of `entry` is alive, as stwi_guest_sweep_locked
+/* A bitmap, good until the next call: the atoms that planned requests start to use while a request of `entry` is alive, as stwi_guest_sweep_locked
  * knows its life, or a whole step where it does not; NULL: not known. */
 const uint64_t *stwi_guest_needs_locked(stw_allocator *a, uint32_t entry);
+#define STW_LENT_RANGES 32u /* that a search looks into, of those that are large enough */
 #define STW_SWEEP_PART 16u /* the shortest life tried is this part of a step */
 #define STW_SWEEP_WORK 64u /* entries that a request pays for */
 /* First atom i with bounds[i] >= unit. */

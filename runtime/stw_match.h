@@ -3,6 +3,7 @@
 #define STW_MATCH_H
 
 #include "stw.h"
+#include "stw_idle.h"
 #include "stw_plan.h"
 
 #include <stdbool.h>
@@ -25,6 +26,15 @@ typedef struct {
     };
 } stw_slot;
 
+/* Lists of ranges of atoms: those of list l are [first[l], first[l + 1]) of range, ascending, apart from each other. */
+typedef struct {
+    uint32_t *first;
+    stw_atoms *range;
+    uint16_t *classes; /* of each range its size, by stwi_class */
+    uint32_t n, cap;
+    size_t first_mapped_bytes, classes_mapped_bytes;
+} stw_parts;
+
 typedef struct {
     void *bytes; /* our copy of the file; entries, streams and marks point into it */
     size_t mapped_bytes;
@@ -35,11 +45,12 @@ typedef struct {
     uint32_t n_entries, n_slots, n_streams, n_marks;
     uint32_t loop_start, n_atoms;
     uint32_t shared_age;      /* as in stw_plan_header */
-    uint32_t n_lists, words;  /* lists of needs; 64-bit words of a bitmap over atoms */
+    uint32_t n_lists;         /* of needs */
     uint32_t *bounds;         /* atom i is units [bounds[i], bounds[i + 1]) of the arena */
-    uint64_t *needs;          /* list l: bits of the atoms it names and of those that are kept, from word l * words on */
-    uint64_t *kept;           /* bits of the atoms that are never lent; behind the lists */
-    size_t bounds_mapped_bytes, needs_mapped_bytes;
+    stw_atoms *within;        /* by stream: the atoms in its range */
+    uint64_t *kept;           /* bit per atom: it is never lent */
+    stw_parts lent;           /* by list: what it does not name, and is not kept */
+    size_t bounds_mapped_bytes, within_mapped_bytes, kept_mapped_bytes;
     const stw_plan_entry *entries;
     const stw_plan_stream *streams;
     const stw_plan_mark *marks;
@@ -49,6 +60,9 @@ typedef struct {
 
 stw_status stwi_plan_load(stw_plan *out, const void *bytes, size_t n, char *err, size_t err_bytes);
 void stwi_plan_drop(stw_plan *p);
+
+bool stwi_lent_make(stw_plan *p, const uint32_t *needs); /* kept, within and lent (stw_lent.c), from the words of NEEDS; false: no memory */
+void stwi_lent_drop(stw_plan *p);
 
 uint32_t stwi_crc32c(uint32_t crc, const void *p, size_t bytes); /* running: start with 0 */
 

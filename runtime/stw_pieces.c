@@ -112,6 +112,7 @@ void stwi_give_pieces(stw_allocator *a, stw_stitched *r, uint32_t n)
             if (a->order)
                 stwi_order_freed_locked(a, &whose, begin, end);
             stwi_range_give(a->occupied, begin, end, stwi_mask_of(begin, end));
+            stwi_idle_freed(&a->idle, begin, end);
         }
     }
 }

@@ -13,6 +13,9 @@
  * Nor does it count. A run of steps, from `from` up to `here`, says by itself how many hits there were, how often the matcher's average rose, and
  * which entry came last; and `room`, by which live bytes are below their peak, says what lives. So whoever enters by
  * any other door first settles (stwi_enter), and aims again when leaving (stwi_leave).
+ *
+ * Who looks for free atoms (stw_idle.c) has to know in which words of the occupancy some came free. A free leaves its word
+ * in a ring, one store; what the ring has lost may be anywhere.
  */
 #include "stw_step.h"
 
@@ -67,4 +70,18 @@ void stwi_settle_locked(stw_allocator *a)
     for (; n > 0 && STW_WHOLE - m->average >= 64; n--)
         m->average += (STW_WHOLE - m->average) / 64;
     m->from = m->first = m->here;
+}
+
+void stwi_frees_tell_locked(stw_allocator *a)
+{
+    const uint64_t frees = a->match.frees;
+    if (frees - a->told_frees > STW_FREED) {
+        stwi_idle_forget(&a->idle);
+        a->told_frees = frees;
+    }
+    for (; a->told_frees < frees; a->told_frees++) {
+        const uint32_t w = a->freed[a->told_frees % STW_FREED];
+        if (w != STW_NO_WORD)
+            stwi_idle_more(&a->idle, w);
+    }
 }

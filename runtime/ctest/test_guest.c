@@ -59,20 +59,27 @@ static size_t make_needs(void)
     return (size_t)(2 + LISTS + 2 * n) * sizeof *needs;
 }
 
-/* The rule of MATCHER.md, word by word. */
+/* The rule of MATCHER.md, word by word, an atom at a time. */
 static block find(uint32_t from, uint32_t to, const bool *without, uint32_t units)
 {
     block best = {0};
-    uint32_t least = UINT32_MAX;
-    for (uint32_t i = from, run = from; i <= to; i++) {
-        if (i < to && !busy[i] && !without[i])
+    uint32_t least = UINT32_MAX, ranges = 32, fits = 16;
+    for (uint32_t i = from, end; i < to && ranges > 0; i = end + 1) {
+        for (end = i; end < to && !without[end];)
+            end++;
+        if (bounds[end] - bounds[i] < units)
             continue;
-        uint32_t room = bounds[i] - bounds[run];
-        if (room >= units && room < least) {
-            least = room;
-            best.begin = run;
+        ranges--;
+        for (uint32_t run; i < end && fits > 0; i++) {
+            for (run = i; i < end && !busy[i];)
+                i++;
+            uint32_t room = bounds[i] - bounds[run];
+            fits -= room >= units;
+            if (room >= units && room < least) {
+                least = room;
+                best.begin = run;
+            }
         }
-        run = i + 1 < to ? i + 1 : to;
     }
     if (least == UINT32_MAX)
         return best;

@@ -1,6 +1,9 @@
 package model
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // The safety rule: a planned address is handed out only if no live block overlaps it. The
 // occupied part of the arena is a set of disjoint intervals ordered by where they begin, so
@@ -141,28 +144,44 @@ func (a *arena) lacking(named []bool, granule uint64) []bool {
 	return named
 }
 
-// run finds, of the maximal runs of atoms inside s's range that are free and not needed, the smallest
-// that has z bytes, the lowest among equals. It returns the atoms that a guest touches there.
+const (
+	lentRanges = 32 // ranges that a search looks into, of those that are large enough
+	searchFits = 16 // runs that are large enough, of which it takes the smallest
+)
+
+// run looks from the lowest address on into the maximal ranges of atoms inside s's range that are not needed, the
+// first lentRanges of those that have z bytes, for runs of free ones. It takes the smallest of the first searchFits with
+// z bytes, the lowest among equals, and returns the atoms that a guest touches there.
 func (a *arena) run(s Stream, needed []bool, z uint64) (interval, bool) {
-	usable := func(i int) bool {
-		return !a.busy[i] && !needed[i] && a.edges[i] >= s.Begin && a.edges[i+1] <= s.End
+	lent := func(i int) bool { return !needed[i] && a.edges[i] >= s.Begin && a.edges[i+1] <= s.End }
+	free := func(i int) bool { return !a.busy[i] }
+	var fits []interval
+	for _, r := range a.runs(lent, 0, len(a.busy), z, lentRanges) {
+		i, _ := slices.BinarySearch(a.edges, r.begin)
+		k, _ := slices.BinarySearch(a.edges, r.end)
+		fits = append(fits, a.runs(free, i, k, z, searchFits-len(fits))...)
 	}
-	best, found := interval{}, false
-	for i := 0; i < len(a.busy); i++ {
-		if !usable(i) {
-			continue
-		}
-		from := i
-		for i+1 < len(a.busy) && usable(i+1) {
-			i++
-		}
-		if run := (interval{a.edges[from], a.edges[i+1]}); run.end-run.begin >= z && (!found || run.end-run.begin < best.end-best.begin) {
-			best, found = run, true
-		}
-	}
-	if !found {
+	if len(fits) == 0 {
 		return interval{}, false
 	}
+	best := slices.MinFunc(fits, func(a, b interval) int { return cmp.Compare(a.end-a.begin, b.end-b.begin) }) // the first of them
 	i, _ := slices.BinarySearch(a.edges, best.begin+z)
 	return interval{best.begin, a.edges[i]}, true
+}
+
+// runs returns the maximal runs of atoms in [from, to) that are in the set and have z bytes, the first `most` of them.
+func (a *arena) runs(in func(int) bool, from, to int, z uint64, most int) (out []interval) {
+	for i := from; i < to && len(out) < most; i++ {
+		if !in(i) {
+			continue
+		}
+		first := i
+		for i+1 < to && in(i+1) {
+			i++
+		}
+		if r := (interval{a.edges[first], a.edges[i+1]}); r.end-r.begin >= z {
+			out = append(out, r)
+		}
+	}
+	return out
 }
