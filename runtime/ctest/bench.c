@@ -560,6 +560,41 @@ static void heap_row(const char *what, stw_allocator *a, size_t n, size_t window
     print_depth(a->streams[0].heap);
 }
 
+typedef struct {
+    stw_allocator *a;
+    void **live;
+    uint64_t n, seed;
+    size_t bytes;
+} scattered;
+
+static void scattered_pairs(void *ctx, size_t n)
+{
+    scattered *s = ctx;
+    for (size_t i = 0; i < n; i++) {
+        void **p = &s->live[check_random(&s->seed) % s->n];
+        stw_free(s->a, *p);
+        *p = stw_malloc(s->a, s->bytes, 0);
+    }
+}
+
+/* As many live blocks of one size as holes, those in one list or one tree; freed is any, so that hardly a record is in the cache. */
+static void scattered_row(const char *size, size_t bytes, uint64_t holes)
+{
+    scattered s = {make(NULL, BIG_GRANULE), calloc(holes, sizeof *s.live), holes, 7, bytes};
+    char what[100];
+    for (uint64_t i = 0; s.live && i < 2 * holes; i++) {
+        s.live[i / 2] = stw_malloc(s.a, bytes, 0);
+        stw_malloc(s.a, 512, 0);
+    }
+    for (uint64_t i = 0; s.live && i < holes; i++) /* the even ones lie before those that are remembered */
+        stw_free(s.a, (char *)s.live[i] - bytes - 512);
+    snprintf(what, sizeof what, "%s each, freed anywhere, %llu holes", size, (unsigned long long)holes);
+    row(what, measure(scattered_pairs, &s));
+    print_depth(s.a->streams[0].heap);
+    free(s.live);
+    stw_destroy(s.a);
+}
+
 static void heap_rows(void)
 {
     static const uint32_t holes[] = {10, 10000, 100000};
@@ -578,6 +613,10 @@ static void heap_rows(void)
             heap_row(what, a, STEP, 1);
             stw_destroy(a);
         }
+    for (uint64_t n = 10000; n <= 100000; n *= 10)
+        scattered_row("512 KiB", 512 << 10, n);
+    for (uint64_t n = 10000; n <= 100000; n *= 10)
+        scattered_row("2 MiB", 2 << 20, n);
     group("the heap after a trim: 10,000 holes, granules of 64 KiB");
     for (int small = 1; small >= 0; small--) {
         a = holes_heap(10000, small, GRANULE);
