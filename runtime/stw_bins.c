@@ -8,7 +8,9 @@
  * hold something, so the next that does is a few bit scans away. The bins of sizes below 2048 are lists, last freed first out: O(1),
  * whatever the number of holes. The others are treaps ordered by (units, start) (Seidel and Aragon 1996): O(log n), and with so many
  * bins n is small: what a search costs is the records it reads, each of them a cache line from far away. Of 100,000 holes between 1 and
- * 6 MiB it reads three or four. Of a table that large only what is used is ever paged in.
+ * 6 MiB it reads three or four. Of a table that large only what is used is ever paged in. Where many are of one size the tree is deep, but then
+ * one of them often lies close by: an insertion that is not done after a few steps goes on from there, for what is next to it in memory is
+ * next to it in the tree.
  *
  * Priorities are a hash of the record's index: no random numbers, and the same requests always give the same
  * trees. Insertion splits and removal merges top-down, so nothing recurses; a block knows what it hangs from, so
@@ -30,12 +32,48 @@ static uint64_t key(const stw_heap *h, uint32_t b)
     return (uint64_t)h->blocks[b].units << 32 | h->blocks[b].start;
 }
 
+/* The free block of b's size that is the last before b or the first after it, and not far; 0: there is none. */
+static uint32_t neighbour(const stw_heap *h, uint32_t b)
+{
+    uint32_t before = b, after = b;
+    for (int i = 0; i < 4; i++) {
+        before = h->blocks[before].prev; /* nobody's is nobody */
+        if (!h->blocks[before].used && h->blocks[before].units == h->blocks[b].units)
+            return before;
+        after = h->blocks[after].next;
+        if (!h->blocks[after].used && h->blocks[after].units == h->blocks[b].units)
+            return after;
+    }
+    return 0;
+}
+
+/* Where b, of a rank below the root's, comes into the tree in which near is the one before or after it; *up: what it will hang from. */
+static uint32_t *link_near(stw_heap *h, uint32_t b, uint32_t rank, uint32_t near, uint32_t *up)
+{
+    bool s = key(h, near) < key(h, b);
+    uint32_t t = near, below = 0;
+    if (h->blocks[t].side[s]) { /* down to where b would be a leaf */
+        t = h->blocks[t].side[s];
+        s = !s;
+        while (h->blocks[t].side[s])
+            t = h->blocks[t].side[s];
+    }
+    for (; priority(t) < rank; t = h->blocks[t].up) /* and up past all that b comes before */
+        below = t;
+    *up = t;
+    return &h->blocks[t].side[below ? h->blocks[t].side[1] == below : s];
+}
+
 void stwi_tree_insert(stw_heap *h, uint32_t bin, uint32_t b)
 {
     const uint64_t at = key(h, b);
     const uint32_t rank = priority(b);
-    uint32_t *link = &h->first[bin], up = 0;
-    while (*link && priority(*link) > rank) {
+    uint32_t *link = &h->first[bin], up = 0, near;
+    for (int depth = 0; *link && priority(*link) > rank; depth++) {
+        if (depth == 4 && (near = neighbour(h, b)) != 0) {
+            link = link_near(h, b, rank, near, &up);
+            break;
+        }
         up = *link;
         link = &h->blocks[up].side[key(h, up) < at];
     }

@@ -90,8 +90,9 @@ static inline void stwi_free_insert(stw_heap *h, uint32_t b)
 
 static inline void stwi_free_remove(stw_heap *h, uint32_t b)
 {
-    const stw_block *k = &h->blocks[b];
+    stw_block *k = &h->blocks[b];
     const uint32_t bin = stwi_bin_of(k->units), prev = k->side[0], next = k->side[1];
+    k->used = 1;
     if ((next || prev || k->up) && bin >= STW_SMALL_UNITS) {
         stwi_tree_remove(h, bin, b);
         return;

@@ -33,11 +33,11 @@ static uint32_t record_take(stw_heap *h) /* after records_ensure */
     return b;
 }
 
-/* Links a block of [start, start + units) after `prev` in address order. */
+/* Links a block, of [start, start + units), used, after `prev` in address order. */
 static uint32_t block_after(stw_heap *h, uint32_t prev, uint32_t start, uint32_t units)
 {
     uint32_t b = record_take(h), next = prev ? h->blocks[prev].next : 0;
-    h->blocks[b] = (stw_block){.start = start, .units = units, .prev = prev, .next = next};
+    h->blocks[b] = (stw_block){.start = start, .units = units, .prev = prev, .next = next, .used = 1};
     if (prev)
         h->blocks[prev].next = b;
     if (next)
@@ -140,7 +140,6 @@ uint32_t stwi_heap_alloc_locked(stw_allocator *a, stw_stream *s, uint64_t units,
         const uint32_t b = h->first[units];
         if (b && stwi_space_ready(a, &h->space, h->blocks[b].start, units)) {
             stwi_free_remove(h, b);
-            h->blocks[b].used = 1;
             return b;
         }
     }
@@ -169,7 +168,6 @@ uint32_t stwi_heap_alloc_locked(stw_allocator *a, stw_stream *s, uint64_t units,
             b = block_after(h, h->last, (uint32_t)p.start, (uint32_t)units);
         }
     }
-    h->blocks[b].used = 1;
     return b;
 }
 
@@ -196,7 +194,6 @@ uint32_t stwi_heap_carve_locked(stw_heap *h, uint32_t b, uint32_t start, uint32_
     }
     if (start + units < end)
         stwi_free_insert(h, block_after(h, b, start + units, end - start - units));
-    h->blocks[b].used = 1;
     return b;
 }
 

@@ -74,7 +74,7 @@ typedef struct {
     uint32_t prev, next;  /* neighbours in address order; next also chains unused records */
     uint32_t side[2];     /* free: previous and next in its list, or what is below and above it in its tree */
     uint32_t up;          /* free, in a tree: what it is a side of; 0: the root */
-    uint32_t used;        /* 1: handed out */
+    uint32_t used;        /* 0: in a bin */
 } stw_block;
 
 typedef struct {

@@ -589,8 +589,7 @@ static void scattered_row(const char *size, size_t bytes, uint64_t holes)
     for (uint64_t i = 0; s.live && i < holes; i++) /* the even ones lie before those that are remembered */
         stw_free(s.a, (char *)s.live[i] - bytes - 512);
     snprintf(what, sizeof what, "%s each, freed anywhere, %llu holes", size, (unsigned long long)holes);
-    row(what, measure(scattered_pairs, &s));
-    print_depth(s.a->streams[0].heap);
+    bare_row(what, measure(scattered_pairs, &s));
     free(s.live);
     stw_destroy(s.a);
 }

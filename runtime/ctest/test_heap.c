@@ -142,6 +142,50 @@ static void run(uint64_t seed, int mix, int operations)
     CHECK_EQ(memory.reserved, 0);
 }
 
+/* Many large holes of one size, or two, between blocks that stay: deep trees, in which holes that are neighbours in memory are
+ * neighbours. */
+static void run_deep(uint64_t seed, uint64_t kinds)
+{
+    enum { N = 700 };
+    test_backend memory;
+    stw_backend backend = test_backend_make(&memory, true, 2 << 20);
+    stw_allocator *a;
+    char message[200];
+    static model m;
+    static uint64_t live[MOST];
+    size_t n = 0;
+    memset(&m, 0, sizeof m);
+    m.limit = UINT64_C(256) << 21;
+    CHECK_EQ(stw_create(&a, NULL, 0, NULL, &backend, message, sizeof message), STW_OK);
+    char *base = NULL;
+    for (int i = 0; i < 2 * N; i++) {
+        uint64_t units = i % 2 ? 1 : UINT64_C(4096) << check_random(&seed) % kinds;
+        char *p = stw_malloc(a, units * 512, 0);
+        base = base ? base : p;
+        CHECK_EQ((p - base) / 512, model_alloc(&m, units));
+        if (units > 1)
+            live[n++] = (uint64_t)(p - base) / 512;
+    }
+    for (int i = 0; i < 6000; i++) {
+        uint64_t r = check_random(&seed), grow = i / 500 % 2 ? 70 : 30;
+        if (n == 0 || (r % 100 < grow && m.n < MOST - 2)) {
+            uint64_t units = UINT64_C(4096) << (r >> 8) % kinds;
+            char *p = stw_malloc(a, units * 512, 0);
+            CHECK_EQ((p - base) / 512, model_alloc(&m, units));
+            live[n++] = (uint64_t)(p - base) / 512;
+        } else {
+            size_t k = r / 128 % n;
+            CHECK_EQ(stw_free(a, base + live[k] * 512), 0);
+            model_free(&m, live[k]);
+            live[k] = live[--n];
+        }
+        if (i % (CHECK_SANITIZED ? 16 : 1) == 0 && !CHECK_EQ(stw_check(a, message, sizeof message), 0))
+            printf("  seed %llu, operation %d: %s\n", (unsigned long long)seed, i, message);
+    }
+    stw_destroy(a);
+    CHECK_EQ(memory.reserved, 0);
+}
+
 /* The pattern of weights that are replaced by slightly larger ones: freed neighbours must serve. */
 static void test_padding(void)
 {
@@ -171,6 +215,8 @@ int main(void)
     for (int mix = 0; mix < 6; mix++)
         for (uint64_t seed = 1; seed <= (CHECK_SANITIZED ? 3 : 10); seed++)
             run(seed, mix, 4000);
+    for (uint64_t seed = 1; seed <= (CHECK_SANITIZED ? 2 : 6); seed++)
+        run_deep(seed, 1 + seed % 2);
     test_padding();
     return check_end("test_heap");
 }
