@@ -1,8 +1,8 @@
 # build.mk: the C side, included by the top Makefile; paths are relative to it.
 #
 #   so       build/libstweaver.so: the runtime, and the plug-in for PyTorch
-#   ctest    every plain-C test: plain, with ASan + UBSan, with TSan, and those with threads once more
-#            with a lock that changes owner all the time; needs no Go
+#   ctest    every plain-C test: plain, with ASan + UBSan, with TSan, and some once more
+#            with a lock that changes owner all the time: those with threads, and those that are long in step; needs no Go
 #   exports  the .so exports what runtime/exports.txt lists, and asks for an old libc, libdl, libpthread and libstdc++ only
 #   cuda-phantom  the CUDA backend on a phantom device (PHANTOM: the program that runs another one on it), which checks
 #            how virtual memory is used; and its declarations against CUDA's own header (CUDA_INCLUDE: its folder)
@@ -18,7 +18,7 @@ RT_CORE := $(addprefix $(RT)/,plan_load.c stw.c stw_step.c stw_create.c stw_matc
 RT_HEADERS := $(addprefix $(RT)/,stw.h stw_cuda.h stw_plan.h stw_internal.h stw_bits.h stw_heap.h stw_bins.h stw_lock.h stw_match.h stw_step.h stw_table.h cuda_driver.h stw_record.h stw_record_internal.h) $(addprefix $(RT)/ctest/,check.h support.h scene.h)
 RT_TORCH := $(addprefix $(RT)/torch/,devices.c plug.c pools.c conf.c canary.c oom.cc)
 RT_HEADERS += $(addprefix $(RT)/torch/,stw_torch.h process.h conf.h ../old_dl.h)
-RT_TESTS := test_load test_plan test_guest test_memory test_commit test_heap test_lock test_stress fuzz_load
+RT_TESTS := test_load test_plan test_step test_guest test_memory test_commit test_heap test_lock test_stress fuzz_load
 RT_CORE += $(addprefix $(RT)/,stw_order.c stw_wait.c stw_marks.c stw_stitch.c stw_pieces.c)
 RT_HEADERS += $(RT)/stw_stitch.h $(RT)/stw_order.h $(RT)/ctest/late.h
 RT_TESTS += test_order
@@ -39,7 +39,7 @@ RT_STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werr
 RT_FLAGS_so := -O2 -DSTW_OLD_GLIBC -fPIC -fexceptions
 RT_FLAGS_plain := -O2
 RT_FLAGS_eager := -O2 -DSTW_STREAK=2
-RT_FLAGS_asan := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+RT_FLAGS_asan := -O1 -g -DSTW_STREAK=8 -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 RT_FLAGS_tsan := -O1 -g -DSTW_STREAK=8 -fsanitize=thread -fno-sanitize-recover=all
 FUZZ_ROUNDS ?= 100000
 FUZZ_SEED ?= 1
@@ -83,7 +83,7 @@ build/libstweaver.so: $(patsubst $(RT)/%,$(RT_OUT)/so/%.o,$(basename $(RT_CORE) 
 
 .PRECIOUS: $(foreach mode,plain eager asan tsan,$(RT_OUT)/$(mode)/%.o $(RT_OUT)/$(mode)/ctest/%.o)
 
-RT_BINARIES := $(addprefix $(RT_OUT)/eager/,test_lock test_stress) \
+RT_BINARIES := $(addprefix $(RT_OUT)/eager/,test_lock test_stress test_plan test_step test_guest test_memory test_order) \
     $(foreach mode,plain asan tsan,$(addprefix $(RT_OUT)/$(mode)/,$(RT_TESTS)))
 
 ctest: $(RT_BINARIES) $(RT_OUT)/asan/test_oom $(RT_OOM) ## every plain-C test: plain, under ASan + UBSan, under TSan

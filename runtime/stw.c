@@ -57,15 +57,6 @@ static __attribute__((noinline)) stw_stream *find_stream_locked(stw_allocator *a
     return a->last_stream = s;
 }
 
-/* Makes r, an empty cell of its table, the record of what is handed out for a request of entry e. */
-static inline void *record_locked(stw_allocator *a, stw_rec *r, stw_rec what, uint32_t e)
-{
-    *r = what;
-    r->fate = stwi_match_placed(&a->match, e);
-    stwi_live_more(a, what.units);
-    return (void *)(uintptr_t)what.key;
-}
-
 /* Commits memory of the arena that has been taken, under pressure after others have made room. */
 static __attribute__((noinline)) bool commit_arena_locked(stw_allocator *a, uint64_t start, uint64_t units)
 {
@@ -102,18 +93,60 @@ static void *guest_at_locked(stw_allocator *a, const stw_stream *s, uint64_t uni
     if (atom == STW_NO_ENTRY || !take_locked(a, s, atom, end, stwi_mask_of(atom, end), a->plan.bounds[atom], units))
         return NULL;
     const uint64_t at = (uintptr_t)a->arena.base + ((uint64_t)a->plan.bounds[atom] << STW_UNIT_SHIFT);
-    stw_rec what = stwi_arena_rec(a, at, units, atom, end, stwi_mask_of(atom, end), s);
-    what.guest = 1;
     a->stats.guests++;
-    return record_locked(a, stwi_place(a, at), what, entry);
+    *stwi_place(a, at) = stwi_arena_rec(a, at, units, atom, end, stwi_mask_of(atom, end), s, true, stwi_match_placed(&a->match, entry));
+    stwi_live_more(a, units);
+    return (void *)(uintptr_t)at;
 }
 
 /* The end of a request that gets nothing. */
 static void *fail_locked(stw_allocator *a, const stw_stream *s, uint64_t units)
 {
     a->stats.failed++;
+    stwi_settle_locked(a); /* for what is said */
     stwi_say_failed_locked(a, s, units);
     return NULL;
+}
+
+/* Hands out p, of a heap or stitched. */
+static inline void *elsewhere_locked(stw_allocator *a, const stw_stream *s, void *p, uint64_t units, uint32_t ref, uint32_t entry, uint64_t *class)
+{
+    const uint64_t bytes = units << STW_UNIT_SHIFT;
+    ++*class;
+    if (class == &a->stats.conflicts || class == &a->stats.too_large)
+        a->stats.static_fallback_bytes += bytes;
+    a->stats.heap_live_bytes += bytes;
+    if (a->stats.heap_live_bytes > a->stats.heap_peak_bytes)
+        a->stats.heap_peak_bytes = a->stats.heap_live_bytes;
+    *stwi_table_find(&a->elsewhere, (uintptr_t)p) = (stw_rec){.key = (uintptr_t)p, .units = (uint32_t)units, .ref = ref,
+        .stream = s->index & STW_STREAM_MASK, .fate = stwi_match_placed(&a->match, entry)};
+    a->elsewhere.count++;
+    stwi_live_more(a, units);
+    return p;
+}
+
+static inline void *block_at(const stw_stream *s, uint32_t b)
+{
+    return s->heap->space.base + ((uint64_t)s->heap->blocks[b].start << STW_UNIT_SHIFT);
+}
+
+/* The heap has no block for it without committing memory, or none at all. */
+static __attribute__((noinline)) void *from_elsewhere_locked(stw_allocator *a, stw_stream *s, uint64_t units, uint32_t entry,
+                                                             uint64_t *class, bool sweep, bool stitch)
+{
+    uint32_t b = 0, end;
+    if (sweep) {
+        uint32_t atom = stwi_guest_sweep_locked(a, s, entry, units, &end);
+        void *p = guest_at_locked(a, s, units, atom, end, entry);
+        if (p) {
+            ++*class;
+            return p;
+        }
+    }
+    void *p = stitch ? stwi_stitch_locked(a, s, units, entry, &b) : NULL;
+    if (!b && (sweep || stitch) && (b = stwi_heap_alloc_locked(a, s, units, true)) != 0)
+        p = block_at(s, b);
+    return b ? elsewhere_locked(a, s, p, units, b, entry, class) : fail_locked(a, s, units);
 }
 
 /* From the heap; where that would commit memory, from idle arena space if there is some for as long
@@ -121,41 +154,14 @@ static void *fail_locked(stw_allocator *a, const stw_stream *s, uint64_t units)
 static __attribute__((noinline)) void *from_heap_locked(stw_allocator *a, stw_stream *s, uint64_t units, uint32_t entry,
                                                         uint64_t *class)
 {
-    bool sweep = s->plan >= 0 && class != &a->stats.dynamic;
-    bool stitch = a->stitch && units << STW_UNIT_SHIFT >= 2 * a->backend.granularity;
+    const bool sweep = s->plan >= 0 && class != &a->stats.dynamic;
+    const bool stitch = a->stitch && units << STW_UNIT_SHIFT >= 2 * a->backend.granularity;
     if (!stwi_table_ensure(&a->elsewhere))
         return fail_locked(a, s, units);
-    uint32_t b = stwi_heap_alloc_locked(a, s, units, !sweep && !stitch), end;
-    void *p = NULL;
-    if (!b && sweep) {
-        uint32_t atom = stwi_guest_sweep_locked(a, s, entry, units, &end);
-        p = guest_at_locked(a, s, units, atom, end, entry);
-        if (p) {
-            ++*class;
-            return p;
-        }
-    }
-    if (!b && stitch)
-        p = stwi_stitch_locked(a, s, units, entry, &b);
-    if (!b && (sweep || stitch))
-        b = stwi_heap_alloc_locked(a, s, units, true);
-    if (!b)
-        return fail_locked(a, s, units);
-    ++*class;
-    uint64_t bytes = units << STW_UNIT_SHIFT;
-    if (class == &a->stats.conflicts || class == &a->stats.too_large)
-        a->stats.static_fallback_bytes += bytes;
-    a->stats.heap_live_bytes += bytes;
-    if (a->stats.heap_live_bytes > a->stats.heap_peak_bytes)
-        a->stats.heap_peak_bytes = a->stats.heap_live_bytes;
-    if (!p)
-        p = s->heap->space.base + ((uint64_t)s->heap->blocks[b].start << STW_UNIT_SHIFT);
-    a->elsewhere.count++;
-    stw_rec *r = stwi_table_find(&a->elsewhere, (uintptr_t)p);
-    /* In place: put together elsewhere and copied, it would wait for its own stores, 10 ns. */
-    *r = (stw_rec){.key = (uintptr_t)p, .units = (uint32_t)units, .ref = b, .stream = s->index & STW_STREAM_MASK, .fate = stwi_match_placed(&a->match, entry)};
-    stwi_live_more(a, (uint32_t)units);
-    return p;
+    const uint32_t b = stwi_heap_alloc_locked(a, s, units, !sweep && !stitch);
+    if (__builtin_expect(!b, 0))
+        return from_elsewhere_locked(a, s, units, entry, class, sweep, stitch);
+    return elsewhere_locked(a, s, block_at(s, b), units, b, entry, class);
 }
 
 /* A place in idle arena space; NULL: none. */
@@ -195,18 +201,11 @@ static inline uint32_t match_locked(stw_allocator *a, uint64_t units, uint16_t s
     return stwi_match_slow_locked(a, units, stream);
 }
 
-static __attribute__((noinline)) void *malloc_locked(stw_allocator *a, uint64_t units, uint64_t handle)
+/* A request of a stream of the plan that is not in step. */
+static __attribute__((noinline)) void *planned_locked(stw_allocator *a, stw_stream *s, uint64_t units)
 {
-    stw_stream *s = a->last_stream;
-    if (!s || s->handle != handle)
-        s = find_stream_locked(a, handle);
-    uint32_t entry = STW_NO_ENTRY;
-    a->match.stranger = false;
-    a->match.fixed = stwi_requests(&a->stats) - a->stats.dynamic;
-    if (s && s->plan >= 0)
-        entry = match_locked(a, units, (uint16_t)s->plan);
-    if (!s)
-        return fail_locked(a, s, units);
+    a->match.fixed = stwi_requests(a) - a->stats.dynamic;
+    const uint32_t entry = match_locked(a, units, (uint16_t)s->plan);
     if (entry == STW_NO_ENTRY)
         return from_heap_locked(a, s, units, STW_NO_ENTRY, &a->stats.unknown);
     if (__builtin_expect(entry + 1 == a->match.n, 0))
@@ -225,32 +224,64 @@ static __attribute__((noinline)) void *malloc_locked(stw_allocator *a, uint64_t 
     if (!take_locked(a, s, slot->atom_begin, slot->atom_end, slot->atoms, slot->lo, units))
         return from_heap_locked(a, s, units, entry, &a->stats.conflicts);
     a->stats.hits++;
-    return record_locked(a, &a->in_arena.recs[slot->place], stwi_slot_rec(a, slot, units, s), entry);
+    stw_rec *r = &a->in_arena.recs[slot->place];
+    *r = stwi_slot_rec(a, slot, units, s, stwi_match_placed(&a->match, entry));
+    stwi_live_more(a, units);
+    return (void *)(uintptr_t)r->key;
 }
 
-/* All requests but those that the owner of the lock, who is in, has seen to be in step; NULL: who is not the owner. */
+/* All requests but those that the plan expects. */
+static __attribute__((noinline)) void *malloc_unexpected(stw_allocator *a, stw_owner *owner, size_t size, uint64_t handle)
+{
+    const uint64_t units = (size + STW_PLAN_ALIGN - 1) >> STW_UNIT_SHIFT;
+    stw_stream *s = a->last_stream;
+    void *p = NULL;
+    if (__builtin_expect(size - 1 >= STW_MAX_REQUEST, 0)) {
+        ++*(size == 0 ? &a->stats.zero_size : &a->stats.failed);
+    } else if (((!s || s->handle != handle) && !(s = find_stream_locked(a, handle))) || s->plan < 0) {
+        p = s ? from_heap_locked(a, s, units, STW_NO_ENTRY, &a->stats.unknown) : fail_locked(a, s, units);
+    } else {
+        stwi_settle_locked(a);
+        p = planned_locked(a, s, units);
+        a->match.stranger = false;
+        stwi_aim_locked(a);
+    }
+    a->answered++;
+    stwi_unlock(&a->lock, owner);
+    return p;
+}
+
+/* The request expected gets nothing of the arena. */
+static __attribute__((noinline)) void *expected_conflict_locked(stw_allocator *a, stw_stream *s, uint64_t units)
+{
+    stwi_settle_locked(a);
+    const uint32_t entry = a->match.first;
+    stwi_match_step(&a->match, entry + 1);
+    void *p = from_heap_locked(a, s, units, entry, &a->stats.conflicts);
+    stwi_aim_locked(a);
+    a->answered++;
+    return p;
+}
+
+/* All requests but those that the owner of the lock, who is in, has served; NULL: who is not the owner. */
 static __attribute__((noinline)) void *malloc_any(stw_allocator *a, stw_owner *owner, size_t size, uint64_t stream)
 {
-    void *p = NULL;
-    const uint64_t units = (size + STW_PLAN_ALIGN - 1) >> STW_UNIT_SHIFT;
     if (!owner)
         owner = stwi_lock(&a->lock);
-    const stw_step *s = a->next;
-    if (stwi_step_fits(a, units, stream) && stwi_step_heard(&a->match, s)) {
-        uint32_t begin, end;
-        uint64_t mask = stwi_arena_atoms(&s->rec, &begin, &end);
-        if (stwi_range_take(a->occupied, begin, end, mask))
-            p = stwi_step_done(a, s);
-    }
-    if (!p) {
-        stwi_settle_locked(a);
-        if (__builtin_expect(size - 1 < STW_MAX_REQUEST, 1))
-            p = malloc_locked(a, units, stream);
-        else if (size == 0)
-            a->stats.zero_size++;
-        else
-            a->stats.failed++;
-        stwi_aim_locked(a);
+    const stw_step *step = stwi_expected(a);
+    const uint32_t units = step->rec.units;
+    if (__builtin_expect(!stwi_step_fits(step, (size + STW_PLAN_ALIGN - 1) >> STW_UNIT_SHIFT, stream) || step->end == UINT64_MAX ||
+                             !stwi_step_heard(&a->match, step), 0))
+        return malloc_unexpected(a, owner, size, stream);
+    uint32_t begin, end;
+    uint64_t mask = stwi_arena_atoms(&step->rec, &begin, &end);
+    stw_stream *s = &a->streams[step->rec.stream];
+    void *p;
+    if (__builtin_expect(take_locked(a, s, begin, end, mask, step->end - units, units), 1)) {
+        a->next = a->order ? a->next : step + 1;
+        p = stwi_step_done(a, step);
+    } else {
+        p = expected_conflict_locked(a, s, units);
     }
     stwi_unlock(&a->lock, owner);
     return p;
@@ -261,20 +292,24 @@ void *stw_malloc(stw_allocator *a, size_t size, uint64_t stream)
     if (!a)
         return NULL;
     stw_owner *owner = stwi_lock_owned(&a->lock);
-    if (__builtin_expect(!owner || !stwi_step_fits(a, (size + STW_PLAN_ALIGN - 1) >> STW_UNIT_SHIFT, stream), 0))
+    if (__builtin_expect(!owner, 0))
         return malloc_any(a, owner, size, stream);
     const stw_step *s = a->next;
+    if (!stwi_step_fits(s, (size + STW_PLAN_ALIGN - 1) >> STW_UNIT_SHIFT, stream)) /* where streams are ordered, none does */
+        return a->order ? malloc_any(a, owner, size, stream) : malloc_unexpected(a, owner, size, stream);
     uint64_t *word = &a->occupied[s->rec.ref];
-    if (__builtin_expect((a->match.agree < s->least && (s->rec.wide || !stwi_step_heard(&a->match, s))) || *word & s->rec.atoms, 0))
+    if (__builtin_expect(s->end > a->arena.solid || (a->match.agree < s->least && (s->rec.wide || !stwi_step_heard(&a->match, s))) ||
+                             *word & s->rec.atoms, 0))
         return malloc_any(a, owner, size, stream);
     *word |= s->rec.atoms;
+    a->next = s + 1;
     void *p = stwi_step_done(a, s);
     stwi_unlock_owned(owner);
     return p;
 }
 
-/* Frees r, which is live, if it is not in the arena, or others are concerned. */
-static __attribute__((noinline)) void end_locked(stw_allocator *a, stw_rec *r)
+/* Frees r, which is live. */
+static inline void end_locked(stw_allocator *a, stw_rec *r)
 {
     a->freed[a->match.frees % STW_FREED] = STW_NO_WORD;
     if (!stwi_match_freed(&a->match, r->fate))
@@ -283,46 +318,48 @@ static __attribute__((noinline)) void end_locked(stw_allocator *a, stw_rec *r)
     if (r->planned) {
         uint32_t begin, end;
         uint64_t mask = stwi_arena_atoms(r, &begin, &end);
-        stwi_order_freed_locked(a, r, begin, end);
+        if (r->ordered)
+            stwi_order_freed_locked(a, r, begin, end);
         stwi_range_give(a->occupied, begin, end, mask);
         stwi_idle_freed(&a->idle, begin, end);
         r->units = 0;
     } else {
-        if (r->ordered)
+        a->stats.heap_live_bytes -= (uint64_t)r->units << STW_UNIT_SHIFT;
+        if (__builtin_expect(r->ordered, 0))
             stwi_limbo_enter_locked(a, r);
         else if (__builtin_expect(r->ref & STW_STITCHED, 0))
             stwi_stitch_give_locked(a, r->ref);
         else
             stwi_heap_free_locked(a->streams[r->stream].heap, r->ref);
-        a->stats.heap_live_bytes -= (uint64_t)r->units << STW_UNIT_SHIFT;
         stwi_table_remove(&a->elsewhere, r);
     }
 }
 
-/* All frees but those that the owner of the lock, who is in, has seen to be simple; NULL: who is not the owner. */
-static __attribute__((noinline)) int free_any(stw_allocator *a, stw_owner *owner, void *p)
+/* Frees what r is the record of, if anything, and leaves. */
+static __attribute__((noinline)) int free_found(stw_allocator *a, stw_owner *owner, stw_rec *r)
 {
     int result = 0;
-    if (!owner)
-        owner = stwi_lock(&a->lock);
-    stw_rec *r = stwi_live_find(a, p);
-    if (r->units == 0) {
-        result = p ? -1 : 0;
-        a->stats.bad_free += p != NULL;
-    } else if (!r->planned || r->ordered) {
-        if (!r->pinned)
-            end_locked(a, r);
-    } else {
-        uint32_t begin, end;
-        uint64_t mask = stwi_arena_atoms(r, &begin, &end);
-        stwi_range_give(a->occupied, begin, end, mask);
-        stwi_idle_freed(&a->idle, begin, end);
-        a->freed[a->match.frees % STW_FREED] = STW_NO_WORD;
-        if (!stwi_step_undone(a, r))
-            stwi_match_vote(&a->match, r->fate);
+    if (__builtin_expect(r->units == 0, 0)) {
+        a->stats.bad_free++;
+        result = -1;
+    } else if (!r->pinned) {
+        end_locked(a, r);
     }
     stwi_unlock(&a->lock, owner);
     return result;
+}
+
+/* All frees but those that the owner of the lock, who is in, has found; NULL: who is not the owner. */
+static __attribute__((noinline)) int free_any(stw_allocator *a, stw_owner *owner, void *p)
+{
+    if (!p) {
+        if (owner)
+            stwi_unlock_owned(owner);
+        return 0;
+    }
+    if (!owner)
+        owner = stwi_lock(&a->lock);
+    return free_found(a, owner, stwi_live_find(a, p));
 }
 
 /* The rest of a free whose vote is not the usual one. */
@@ -341,11 +378,15 @@ int stw_free(stw_allocator *a, void *p)
     if (__builtin_expect(!owner, 0))
         return free_any(a, owner, p);
     stw_rec *r = &a->in_arena.recs[stwi_home(&a->in_arena, (uintptr_t)p)];
-    if (__builtin_expect(r->key != (uintptr_t)p || r->units == 0 || r->wide || r->ordered, 0))
+    if (__builtin_expect(r->key != (uintptr_t)p, 0) && (++r)->key != (uintptr_t)p) /* home, or next door */
         return free_any(a, owner, p);
+    if (__builtin_expect(r->units == 0 || r->wide || r->ordered, 0))
+        return p ? free_found(a, owner, r) : free_any(a, owner, p);
     a->occupied[r->ref] &= ~r->atoms;
     a->freed[a->match.frees % STW_FREED] = r->ref;
-    if (__builtin_expect(!stwi_step_undone(a, r), 0))
+    stwi_live_less(a, r->units);
+    r->units = 0;
+    if (__builtin_expect(!stwi_match_freed(&a->match, r->fate), 0))
         return vote_and_leave(a, owner, r->fate);
     stwi_unlock_owned(owner);
     return 0;

@@ -14,9 +14,9 @@ void stw_get_stats(stw_allocator *a, stw_stats *out)
     *out = a->stats;
     out->position = stwi_match_position(&a->match);
     out->arena_bytes = a->arena.committed_bytes;
+    out->requests = stwi_requests(a);
     stwi_leave(a, owner);
     out->atoms = a->plan.n_atoms;
-    out->requests = stwi_requests(out);
 }
 
 void stw_reset_peaks(stw_allocator *a)
@@ -194,7 +194,7 @@ static int check_locked(const stw_allocator *a, uint64_t *seen, uint64_t *found,
         (a->capacity_bytes && committed > a->capacity_bytes))
         return 8;
     *sentence = "requests, frees and live allocations do not add up";
-    if (s->hits + s->conflicts + s->too_large + s->dynamic + s->unknown != s->frees + c.n)
+    if (stwi_requests(a) != s->hits + s->conflicts + s->too_large + s->dynamic + s->unknown + s->zero_size + s->failed || s->hits + s->conflicts + s->too_large + s->dynamic + s->unknown != s->frees + c.n)
         return 9;
     if ((*sentence = stwi_match_check(&a->match)) != NULL)
         return 10;

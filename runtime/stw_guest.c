@@ -173,7 +173,7 @@ static bool knows(const stw_matcher *m, uint32_t entry)
 static bool horizon(const stw_allocator *a, uint32_t entry, uint32_t *at, uint64_t *most, uint64_t *least)
 {
     const stw_matcher *m = &a->match;
-    uint64_t paid = STW_SWEEP_WORK * (stwi_requests(&a->stats) + 1) + 4 * (uint64_t)m->n;
+    uint64_t paid = STW_SWEEP_WORK * (stwi_requests(a) + 1) + 4 * (uint64_t)m->n;
     *most = m->n - m->wrap;
     *least = *most / STW_SWEEP_PART;
     if (a->plan.n_atoms == 0 || a->swept > paid)

@@ -77,6 +77,7 @@ struct stw_allocator {
     struct stw_stitch *stitch; /* NULL: nothing is stitched */
     struct stw_order *order; /* NULL: no stream ever waits for another */
     bool shared;             /* streams may use each other's addresses, and the order is there */
+    uint64_t answered;       /* requests, but those in step that are not accounted for yet */
     stw_table elsewhere;     /* as in_arena, of heaps and stitched ranges: keys of what is live */
     stw_idle idle;           /* where to look for free atoms */
     uint64_t told_frees;     /* frees of which it has been told */
@@ -182,9 +183,9 @@ static inline uint64_t stwi_heap_requests(const stw_stats *s)
 }
 
 /* Every request that has been answered. */
-static inline uint64_t stwi_requests(const stw_stats *s)
+static inline uint64_t stwi_requests(const stw_allocator *a)
 {
-    return s->hits + s->conflicts + s->too_large + s->dynamic + s->unknown + s->zero_size + s->failed;
+    return a->answered + (a->match.here - a->match.from);
 }
 
 /* ---- guests (stw_guest.c): dynamic requests in idle space of the arena ---- */
@@ -225,18 +226,18 @@ static inline uint64_t stwi_arena_atoms(const stw_rec *r, uint32_t *begin, uint3
     return r->atoms;
 }
 
-/* The record, but for its fate, of what covers the atoms [begin, end), of that mask, for stream s. */
+/* The record of what covers the atoms [begin, end), of that mask, for stream s. */
 static inline stw_rec stwi_arena_rec(const stw_allocator *a, uint64_t key, uint64_t units, uint32_t begin, uint32_t end, uint64_t mask,
-                                     const stw_stream *s)
+                                     const stw_stream *s, bool guest, uint32_t fate)
 {
     return (stw_rec){.key = key, .atoms = mask ? mask : (uint64_t)end << 32 | begin, .units = (uint32_t)units, .ref = begin >> 6,
-                     .stream = s->index & STW_STREAM_MASK, .planned = 1, .wide = mask == 0, .ordered = a->shared, .fate = STW_NO_VOTE};
+                     .stream = s->index & STW_STREAM_MASK, .guest = guest, .planned = 1, .wide = mask == 0, .ordered = a->shared, .fate = fate};
 }
 
-static inline stw_rec stwi_slot_rec(const stw_allocator *a, const stw_slot *slot, uint64_t units, const stw_stream *s)
+static inline stw_rec stwi_slot_rec(const stw_allocator *a, const stw_slot *slot, uint64_t units, const stw_stream *s, uint32_t fate)
 {
     return stwi_arena_rec(a, (uintptr_t)a->arena.base + ((uint64_t)slot->lo << STW_UNIT_SHIFT), units, slot->atom_begin, slot->atom_end,
-                          slot->atoms, s);
+                          slot->atoms, s, false, fate);
 }
 
 /* ---- requests made of several holes (stw_stitch.c) ---- */

@@ -89,7 +89,7 @@ void stwi_limbo_enter_locked(stw_allocator *a, const stw_rec *r)
     n->block = r->ref;
     n->later = 0;
     n->number = o->frees;
-    n->asked = stwi_requests(&a->stats);
+    n->asked = stwi_requests(a);
     if (h->limbo)
         o->nodes[h->limbo_last].later = first;
     else
@@ -104,7 +104,7 @@ static bool leaves(stw_allocator *a, uint32_t b, uint32_t first, bool wait)
 {
     stw_order *o = a->order;
     const uint64_t number = o->nodes[first].number;
-    wait |= stwi_requests(&a->stats) - o->nodes[first].asked >= o->age;
+    wait |= stwi_requests(a) - o->nodes[first].asked >= o->age;
     for (uint32_t m = first; m; m = o->nodes[m].next) {
         const uint32_t x = o->nodes[m].stream;
         if (b < STW_ORDERED && stwi_known(o, b)[x] >= number)

@@ -217,7 +217,7 @@ static uint32_t search_column(stw_allocator *a, uint64_t units, uint16_t stream)
 static void may_search(stw_allocator *a)
 {
     stw_matcher *m = &a->match;
-    uint64_t now = stwi_requests(&a->stats) + 1, apart = m->n / 16 > 64 ? m->n / 16 : 64;
+    uint64_t now = stwi_requests(a) + 1, apart = m->n / 16 > 64 ? m->n / 16 : 64;
     if (m->search_began != 0 && now - m->search_began < apart)
         return;
     m->mode = STW_SEARCH;

@@ -188,24 +188,32 @@ static void fill(uint64_t *v, uint32_t begin, uint32_t end, uint64_t number)
 static void note_atoms(stw_line *l, uint32_t begin, uint32_t end, uint64_t number)
 {
     uint32_t w0 = begin >> 6, w1 = end >> 6; /* whole words from w0 on, before w1 */
-    fill(l->most, w0, ((end - 1) >> 6) + 1, number);
-    if (w0 == w1) {
+    if (w0 == w1) { /* most of them */
+        l->most[w0] = number;
         fill(l->atom, begin, end, number);
         return;
     }
+    fill(l->most, w0, ((end - 1) >> 6) + 1, number);
     if (begin & 63)
         fill(l->atom, begin, ++w0 << 6, number);
     fill(l->all, w0, w1, number);
     fill(l->atom, w1 << 6, end, number);
 }
 
-bool stwi_order_take_locked(stw_allocator *a, const stw_stream *s, uint32_t begin, uint32_t end)
+/* Whether a number in the atoms [begin, end) is above `known`, which l->last is. */
+static inline bool any_after(const stw_line *l, uint32_t begin, uint32_t end, uint64_t known)
+{
+    const uint32_t w = begin >> 6;
+    if (w != (end - 1) >> 6)
+        return latest(l, begin, end, known) > 0;
+    return l->most[w] > known && (l->all[w] > known || any_above(l->atom, begin, end, known));
+}
+
+/* Makes b wait for all others that had the atoms, the latest first. */
+static __attribute__((noinline)) bool wait_for_all(stw_allocator *a, uint32_t b, uint32_t begin, uint32_t end)
 {
     stw_order *o = a->order;
-    const uint32_t b = s->index;
-    stwi_order_due(a);
-    if (b >= STW_ORDERED || (a->shared && !stwi_line(a, b, true))) /* its own free could not be noted */
-        return false;
+    const uint64_t *known = stwi_known(o, b);
     for (;;) {
         uint32_t which = 0;
         uint64_t t = 0;
@@ -214,7 +222,7 @@ bool stwi_order_take_locked(stw_allocator *a, const stw_stream *s, uint32_t begi
             const stw_line *l = &o->line[x];
             if (x == b || !l->atom)
                 continue;
-            uint64_t known = stwi_known(o, b)[x], u = latest(l, begin, end, l->reached > known ? l->reached : known);
+            uint64_t u = latest(l, begin, end, l->reached > known[x] ? l->reached : known[x]);
             if (u > t) {
                 t = u;
                 which = x;
@@ -225,6 +233,24 @@ bool stwi_order_take_locked(stw_allocator *a, const stw_stream *s, uint32_t begi
         if (!stwi_line_wait(a, b, which, t))
             return false;
     }
+}
+
+bool stwi_order_take_locked(stw_allocator *a, const stw_stream *s, uint32_t begin, uint32_t end)
+{
+    stw_order *o = a->order;
+    const uint32_t b = s->index;
+    stwi_order_due(a);
+    if (b >= STW_ORDERED || (a->shared && !o->line[b].atom && !stwi_line(a, b, true))) /* its own free could not be noted */
+        return false;
+    const uint64_t *known = stwi_known(o, b);
+    for (uint32_t i = 0; i < o->n; i++) {
+        const uint32_t x = o->lines[i];
+        const stw_line *l = &o->line[x];
+        const uint64_t up_to = l->reached > known[x] ? l->reached : known[x];
+        if (l->last > up_to && x != b && l->atom && any_after(l, begin, end, up_to))
+            return wait_for_all(a, b, begin, end);
+    }
+    return true;
 }
 
 void stwi_order_freed_locked(stw_allocator *a, const stw_rec *r, uint32_t begin, uint32_t end)
@@ -251,7 +277,7 @@ static const char *check_line(const stw_allocator *a, const stw_line *l)
             return "a stream's events are out of order";
         covers = e->covers;
     }
-    if (l->last > a->order->frees || l->reached > covers)
+    if (l->last > a->order->frees || l->reached > covers || l->covered != covers)
         return "a stream's last free has a number that was never given";
     for (uint32_t i = 0; l->atom && i < a->plan.n_atoms; i++) {
         uint32_t w = i >> 6;

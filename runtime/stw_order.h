@@ -22,6 +22,7 @@ typedef struct {
     uint64_t *all;  /* of all atoms of the word at least this */
     uint64_t last;    /* number of its last free */
     uint64_t since;   /* requests answered when the first free came that no event covers */
+    uint64_t covered; /* number up to which its newest event covers; 0: there is none */
     uint64_t reached; /* the host has seen its work done up to that number */
     stw_event events[STW_EVENTS]; /* a ring, oldest at first */
     uint32_t first, n;
@@ -54,16 +55,33 @@ struct stw_order {
 
 /* The line of a stream, made when missing; its atoms too, where asked for. NULL: no memory, or too many streams. */
 stw_line *stwi_line(stw_allocator *a, uint32_t stream, bool atoms);
-/* Takes note that stream x has work in the free of number o->frees. */
-void stwi_line_note(stw_allocator *a, uint32_t x);
 /* Stream b's work from now on begins after x's free of number t. False: there is no way to make sure. */
 bool stwi_line_wait(stw_allocator *a, uint32_t b, uint32_t x, uint64_t t);
 /* The number of x up to which b may wait as if it cost nothing. */
 uint64_t stwi_line_cheap(const stw_allocator *a, uint32_t b, uint32_t x);
 /* Whether the host has seen x's work done up to number t. */
 bool stwi_line_reached(stw_allocator *a, uint32_t x, uint64_t t);
+void stwi_order_due_now(stw_allocator *a);
+
 /* Records the events that are due. */
-void stwi_order_due(stw_allocator *a);
+static inline void stwi_order_due(stw_allocator *a)
+{
+    if (__builtin_expect(stwi_requests(a) >= a->order->due, 0))
+        stwi_order_due_now(a);
+}
+
+/* Takes note that stream x has work in the free of number o->frees. */
+static inline void stwi_line_note(stw_allocator *a, uint32_t x)
+{
+    stw_order *o = a->order;
+    stw_line *l = &o->line[x];
+    if (l->last <= l->covered) {
+        l->since = stwi_requests(a);
+        if (l->since + o->every < o->due)
+            o->due = l->since + o->every;
+    }
+    l->last = o->frees;
+}
 
 static inline uint64_t *stwi_known(const stw_order *o, uint32_t b)
 {

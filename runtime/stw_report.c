@@ -91,7 +91,7 @@ void stwi_say_failed_locked(const stw_allocator *a, const stw_stream *s, uint64_
 void stwi_say_end(stw_allocator *a)
 {
     char lines[2000];
-    if (!a->say || a->plan.n_entries + stwi_requests(&a->stats) == 0)
+    if (!a->say || a->plan.n_entries + stwi_requests(a) == 0)
         return;
     stw_report(a, lines, sizeof lines);
     a->say(a->say_ctx, lines);

@@ -19,17 +19,17 @@
  */
 #include "stw_step.h"
 
-static const stw_step nowhere = {.end = UINT64_MAX};
+const stw_step stwi_nowhere = {.end = UINT64_MAX};
 
 bool stwi_steps_make(stw_allocator *a)
 {
     const stw_matcher *m = &a->match;
-    a->next = &nowhere;
+    a->next = &stwi_nowhere;
     a->steps_bytes = ((size_t)m->n + 1) * sizeof *a->steps;
     if ((a->steps = stwi_map(a->steps_bytes)) == NULL)
         return false;
     for (uint32_t i = 0; i < m->n; i++)
-        a->steps[i] = nowhere;
+        a->steps[i] = stwi_nowhere;
     stwi_aim_locked(a);
     return true;
 }
@@ -41,9 +41,8 @@ void stwi_steps_arm_locked(stw_allocator *a, const stw_stream *s)
         const stw_slot *slot = &a->slots[a->entries[i].slot];
         if (slot->stream != s->plan || !(slot->flags & STW_SLOT_PLANNED))
             continue;
-        a->steps[i] = (stw_step){.rec = stwi_slot_rec(a, slot, slot->hi, s), .place = &a->in_arena.recs[slot->place], .handle = s->handle,
+        a->steps[i] = (stw_step){.rec = stwi_slot_rec(a, slot, slot->hi, s, m->fates[i]), .place = &a->in_arena.recs[slot->place], .handle = s->handle,
                                  .end = (uint64_t)slot->lo + slot->hi, .life_nf = a->entries[i].life_nf};
-        a->steps[i].rec.fate = m->fates[i];
         a->steps[i].least = slot->atoms == 0 ? INT32_MAX : slot->hi <= STW_COMMON_UNITS;
     }
 }
@@ -53,7 +52,7 @@ void stwi_aim_locked(stw_allocator *a)
     stw_matcher *m = &a->match;
     const bool sure = m->mode == STW_SYNC && m->len == 1 && m->doubt == 0 && m->n > 0;
     m->here = m->from = sure ? m->first : STW_NO_ENTRY;
-    a->next = sure && !a->order ? &a->steps[m->first] : &nowhere;
+    a->next = a->order ? &stwi_nowhere : stwi_expected(a);
 }
 
 void stwi_settle_locked(stw_allocator *a)
@@ -65,6 +64,7 @@ void stwi_settle_locked(stw_allocator *a)
     if (n == 0)
         return;
     a->stats.hits += n;
+    a->answered += n;
     m->inner += m->inners[m->here] - m->inners[m->from];
     m->last = m->here > m->wrap ? m->here - 1 : m->last;
     for (; n > 0 && STW_WHOLE - m->average >= 64; n--)

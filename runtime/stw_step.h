@@ -11,18 +11,25 @@ struct stw_step {
     stw_rec rec;     /* what its record becomes */
     stw_rec *place;  /* and where that is */
     uint64_t handle; /* of its stream */
-    uint64_t end;    /* units of the arena up to where it reaches; UINT64_MAX: there is more to do, whatever is asked for */
+    uint64_t end;    /* units of the arena up to where it reaches; UINT64_MAX: it is not armed, whatever else it says */
     int32_t least;   /* frees that vote for it with which it needs no other look: 1 where its size is common, INT32_MAX where it is wide */
     uint32_t life_nf; /* of the entry */
 };
 
 static_assert(sizeof(struct stw_step) == 64, "step");
 
-/* Whether a request is the one that the next step is for, its memory committed. */
-static inline bool stwi_step_fits(const stw_allocator *a, uint64_t units, uint64_t handle)
+extern const stw_step stwi_nowhere; /* not armed */
+
+/* The step of the request expected, or one that fits none: what a->next is where streams need no order. */
+static inline const stw_step *stwi_expected(const stw_allocator *a)
 {
-    const stw_step *s = a->next;
-    return __builtin_expect(s->rec.units == units && s->handle == handle && s->end <= a->arena.solid, 1);
+    return a->match.here != STW_NO_ENTRY ? &a->steps[a->match.here] : &stwi_nowhere;
+}
+
+/* Whether a request is the one that the step is for, if it is armed. */
+static inline bool stwi_step_fits(const stw_step *s, uint64_t units, uint64_t handle)
+{
+    return __builtin_expect(s->rec.units == units && s->handle == handle, 1);
 }
 
 /* Whether the frees before it do not speak against it, where too few speak for it. */
@@ -32,26 +39,16 @@ static inline bool stwi_step_heard(const stw_matcher *m, const stw_step *s)
     return m->agree > 0 || (m->agree == 0 && (s->rec.units > STW_COMMON_UNITS || (nf >= (s->life_nf >> 28 & 3) && nf <= s->life_nf >> 30)));
 }
 
-/* The next step's atoms are taken: the rest of it. What malloc_locked does is done, but for what stwi_settle_locked makes up for. */
+/* The expected step's atoms are taken: the rest of it, but for a->next. What malloc_locked does is done, but for what stwi_settle_locked makes up for. */
 static inline void *stwi_step_done(stw_allocator *a, const stw_step *s)
 {
     stw_matcher *m = &a->match;
     *s->place = s->rec;
-    a->next = s + 1;
     m->here++;
     m->heard = (uint32_t)m->frees;
     m->agree = 0;
     stwi_live_more(a, s->rec.units);
     return (void *)(uintptr_t)s->rec.key;
-}
-
-/* A live allocation of the arena that is nobody else's concern is freed: all but its atoms. Answers whether that is all: if not,
- * stwi_match_vote comes next. */
-static inline bool stwi_step_undone(stw_allocator *a, stw_rec *r)
-{
-    stwi_live_less(a, r->units);
-    r->units = 0;
-    return stwi_match_freed(&a->match, r->fate);
 }
 
 #pragma GCC visibility pop

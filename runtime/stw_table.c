@@ -50,7 +50,7 @@ bool stwi_table_init(stw_table *t, uint32_t log2_cells)
     t->mask = (UINT64_C(1) << log2_cells) - 1;
     t->shift = 64 - log2_cells;
     t->count = 0;
-    t->recs = stwi_map((t->mask + 1) * sizeof *t->recs);
+    t->recs = stwi_map((t->mask + 2) * sizeof *t->recs); /* the last one stays empty: a look past any other finds a cell */
     return t->recs != NULL;
 }
 
@@ -88,7 +88,7 @@ void stwi_table_remove_shift(stw_table *t, stw_rec *r)
 void stwi_table_drop(stw_table *t)
 {
     if (t->recs)
-        stwi_unmap(t->recs, (t->mask + 1) * sizeof *t->recs);
+        stwi_unmap(t->recs, (t->mask + 2) * sizeof *t->recs);
     t->recs = NULL;
 }
 

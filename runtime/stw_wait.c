@@ -14,11 +14,6 @@
 
 #include <string.h>
 
-static const stw_event *newest(const stw_line *l)
-{
-    return l->n > 0 ? &l->events[(l->first + l->n - 1) % STW_EVENTS] : NULL;
-}
-
 static uint64_t *clock_of(const stw_order *o, uint32_t x, uint32_t place)
 {
     return o->clocks + ((size_t)x * STW_EVENTS + place) * STW_ORDERED;
@@ -29,19 +24,6 @@ static uint32_t n_ordered(const stw_allocator *a)
     return a->n_streams < STW_ORDERED ? a->n_streams : STW_ORDERED;
 }
 
-void stwi_line_note(stw_allocator *a, uint32_t x)
-{
-    stw_order *o = a->order;
-    stw_line *l = &o->line[x];
-    const stw_event *e = newest(l);
-    if (l->last <= (e ? e->covers : 0)) {
-        l->since = stwi_requests(&a->stats);
-        if (l->since + o->every < o->due)
-            o->due = l->since + o->every;
-    }
-    l->last = o->frees;
-}
-
 /* An event of x that covers everything so far. */
 static bool record(stw_allocator *a, uint32_t x)
 {
@@ -50,7 +32,7 @@ static bool record(stw_allocator *a, uint32_t x)
     void *event = a->backend.event_record(a->backend.ctx, a->streams[x].handle);
     if (!event) {
         a->stats.event_failures++;
-        l->since = stwi_requests(&a->stats); /* to be tried again */
+        l->since = stwi_requests(a); /* to be tried again */
         return false;
     }
     if (l->n == STW_EVENTS) {
@@ -59,24 +41,22 @@ static bool record(stw_allocator *a, uint32_t x)
         l->n--;
     }
     uint32_t place = (l->first + l->n++) % STW_EVENTS;
-    l->events[place] = (stw_event){event, o->frees, stwi_requests(&a->stats)};
+    l->events[place] = (stw_event){event, o->frees, stwi_requests(a)};
+    l->covered = o->frees;
     memcpy(clock_of(o, x, place), stwi_known(o, x), n_ordered(a) * sizeof(uint64_t));
     clock_of(o, x, place)[x] = o->frees;
     a->stats.event_records++;
     return true;
 }
 
-void stwi_order_due(stw_allocator *a)
+void stwi_order_due_now(stw_allocator *a)
 {
     stw_order *o = a->order;
-    uint64_t now = stwi_requests(&a->stats);
-    if (now < o->due)
-        return;
+    const uint64_t now = stwi_requests(a);
     o->due = UINT64_MAX;
     for (uint32_t i = 0; i < o->n; i++) {
         stw_line *l = &o->line[o->lines[i]];
-        const stw_event *e = newest(l);
-        if (l->last <= (e ? e->covers : 0) || (l->since + o->every <= now && record(a, o->lines[i])))
+        if (l->last <= l->covered || (l->since + o->every <= now && record(a, o->lines[i])))
             continue;
         if (l->since + o->every < o->due)
             o->due = l->since + o->every;
@@ -96,7 +76,7 @@ bool stwi_line_wait(stw_allocator *a, uint32_t b, uint32_t x, uint64_t t)
 {
     stw_order *o = a->order;
     stw_line *l = &o->line[x];
-    uint64_t now = stwi_requests(&a->stats);
+    uint64_t now = stwi_requests(a);
     uint32_t i = covering(l, t);
     if (i == UINT32_MAX) {
         if (!record(a, x))
@@ -143,7 +123,7 @@ uint64_t stwi_line_cheap(const stw_allocator *a, uint32_t b, uint32_t x)
 {
     const stw_order *o = a->order;
     const stw_line *l = &o->line[x];
-    uint64_t t = stwi_known(o, b)[x], now = stwi_requests(&a->stats);
+    uint64_t t = stwi_known(o, b)[x], now = stwi_requests(a);
     t = l->reached > t ? l->reached : t;
     for (uint32_t i = l->n; i-- > 0;) {
         const stw_event *e = &l->events[(l->first + i) % STW_EVENTS];
