@@ -1,9 +1,6 @@
 package model
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // The safety rule: a planned address is handed out only if no live block overlaps it. The
 // occupied part of the arena is a set of disjoint intervals ordered by where they begin, so
@@ -153,35 +150,50 @@ const (
 // first lentRanges of those that have z bytes, for runs of free ones. It takes the smallest of the first searchFits with
 // z bytes, the lowest among equals, and returns the atoms that a guest touches there.
 func (a *arena) run(s Stream, needed []bool, z uint64) (interval, bool) {
-	lent := func(i int) bool { return !needed[i] && a.edges[i] >= s.Begin && a.edges[i+1] <= s.End }
-	free := func(i int) bool { return !a.busy[i] }
-	var fits []interval
-	for _, r := range a.runs(lent, 0, len(a.busy), z, lentRanges) {
-		i, _ := slices.BinarySearch(a.edges, r.begin)
-		k, _ := slices.BinarySearch(a.edges, r.end)
-		fits = append(fits, a.runs(free, i, k, z, searchFits-len(fits))...)
+	from, _ := slices.BinarySearch(a.edges, s.Begin)
+	to, exact := slices.BinarySearch(a.edges, s.End)
+	if !exact {
+		to-- // the last edge inside
 	}
-	if len(fits) == 0 {
+	best, ranges, fits := interval{}, lentRanges, searchFits
+	for i := from; ranges > 0; {
+		lent, end, ok := outside(needed, i, to)
+		if !ok {
+			break
+		}
+		i = end
+		if a.edges[end]-a.edges[lent] < z {
+			continue
+		}
+		ranges--
+		for k := lent; fits > 0; {
+			begin, stop, ok := outside(a.busy, k, end)
+			if !ok {
+				break
+			}
+			k = stop
+			if run := (interval{a.edges[begin], a.edges[stop]}); run.end-run.begin >= z {
+				fits--
+				if best.end == 0 || run.end-run.begin < best.end-best.begin {
+					best = run
+				}
+			}
+		}
+	}
+	if best.end == 0 {
 		return interval{}, false
 	}
-	best := slices.MinFunc(fits, func(a, b interval) int { return cmp.Compare(a.end-a.begin, b.end-b.begin) }) // the first of them
 	i, _ := slices.BinarySearch(a.edges, best.begin+z)
 	return interval{best.begin, a.edges[i]}, true
 }
 
-// runs returns the maximal runs of atoms in [from, to) that are in the set and have z bytes, the first `most` of them.
-func (a *arena) runs(in func(int) bool, from, to int, z uint64, most int) (out []interval) {
-	for i := from; i < to && len(out) < most; i++ {
-		if !in(i) {
-			continue
-		}
-		first := i
-		for i+1 < to && in(i+1) {
-			i++
-		}
-		if r := (interval{a.edges[first], a.edges[i+1]}); r.end-r.begin >= z {
-			out = append(out, r)
-		}
+// outside returns the first maximal range of atoms in [from, to) of which none is in the set.
+func outside(set []bool, from, to int) (begin, end int, ok bool) {
+	for from < to && set[from] {
+		from++
 	}
-	return out
+	for end = from; end < to && !set[end]; {
+		end++
+	}
+	return from, end, from < end
 }
