@@ -130,37 +130,49 @@ static inline void *block_at(const stw_stream *s, uint32_t b)
     return s->heap->space.base + ((uint64_t)s->heap->blocks[b].start << STW_UNIT_SHIFT);
 }
 
+/* In arena space that is idle for as long as the request lives; NULL: none is known. */
+static void *sweep_locked(stw_allocator *a, const stw_stream *s, uint64_t units, uint32_t entry, bool committed, uint64_t *class)
+{
+    uint32_t end, atom = stwi_guest_sweep_locked(a, s, entry, units, committed, &end);
+    void *p = guest_at_locked(a, s, units, atom, end, entry);
+    *class += p != NULL;
+    return p;
+}
+
 /* The heap has no block for it without committing memory, or none at all. */
 static __attribute__((noinline)) void *from_elsewhere_locked(stw_allocator *a, stw_stream *s, uint64_t units, uint32_t entry,
-                                                             uint64_t *class, bool sweep, bool stitch)
+                                                             uint64_t *class, bool sweep, bool swept, bool stitch)
 {
-    uint32_t b = 0, end;
-    if (sweep) {
-        uint32_t atom = stwi_guest_sweep_locked(a, s, entry, units, &end);
-        void *p = guest_at_locked(a, s, units, atom, end, entry);
-        if (p) {
-            ++*class;
-            return p;
-        }
-    }
-    void *p = stitch ? stwi_stitch_locked(a, s, units, entry, &b) : NULL;
+    uint32_t b = 0;
+    void *p = NULL;
+    if (sweep && (!swept || a->arena.committed_bytes < a->arena.bytes))
+        p = sweep_locked(a, s, units, entry, !stwi_life_known(&a->match, entry), class);
+    if (p)
+        return p;
+    if (stitch)
+        p = stwi_stitch_locked(a, s, units, entry, &b);
     if (!b && (sweep || stitch) && (b = stwi_heap_alloc_locked(a, s, units, true)) != 0)
         p = block_at(s, b);
     return b ? elsewhere_locked(a, s, p, units, b, entry, class) : fail_locked(a, s, units);
 }
 
-/* From the heap; where that would commit memory, from idle arena space if there is some for as long
- * as the request lives, or from several holes. */
+/* For a request that has no place in the plan, or cannot have it. One that the plan knows goes where the arena idles as long as it lives, so
+ * that what the heap has free is there for those that fit nowhere else; then it is the heap's. Where that would commit memory, it is the
+ * arena, whether committed or not, or several holes. */
 static __attribute__((noinline)) void *from_heap_locked(stw_allocator *a, stw_stream *s, uint64_t units, uint32_t entry,
                                                         uint64_t *class)
 {
     const bool sweep = s->plan >= 0 && class != &a->stats.dynamic;
+    const bool first = sweep && class != &a->stats.unknown && stwi_life_known(&a->match, entry);
     const bool stitch = a->stitch && units << STW_UNIT_SHIFT >= 2 * a->backend.granularity;
     if (!stwi_table_ensure(&a->elsewhere))
         return fail_locked(a, s, units);
+    void *p = first ? sweep_locked(a, s, units, entry, true, class) : NULL;
+    if (p)
+        return p;
     const uint32_t b = stwi_heap_alloc_locked(a, s, units, !sweep && !stitch);
     if (__builtin_expect(!b, 0))
-        return from_elsewhere_locked(a, s, units, entry, class, sweep, stitch);
+        return from_elsewhere_locked(a, s, units, entry, class, sweep, first, stitch);
     return elsewhere_locked(a, s, block_at(s, b), units, b, entry, class);
 }
 

@@ -24,6 +24,8 @@ void stw_reset_peaks(stw_allocator *a)
     if (!a)
         return;
     stw_owner *owner = stwi_enter(a);
+    if (a->most_live_bytes < a->stats.peak_live_bytes)
+        a->most_live_bytes = a->stats.peak_live_bytes;
     a->stats.peak_live_bytes = a->stats.live_bytes;
     a->room = 0;
     a->stats.heap_peak_bytes = a->stats.heap_live_bytes;

@@ -11,13 +11,17 @@
  * earlier than usual finds its range occupied and goes to the heap. The search (stw_idle.c) ends with the sixteenth run that is large
  * enough, and looks into 32 ranges at most: what it costs does not depend on how many runs there are.
  *
- * Other requests that end in the heap become guests only where the heap would have to commit memory
- * for them. A planned one whose place is taken, or too small, has a known life: what the entries of that
- * life start to use is read off the plan. One that no entry of the loop explains has none: a whole step is tried, then
- * half of it, down to a 16th, so that it lies where it is in nobody's way for longest; while the position
- * is lost, the program does something else, and any free place will do. But it gets only what is committed: it may stay
- * for ever, and memory where the plan has not been yet is no cheaper than the heap's. Reading the plan
- * takes a step per entry, and is done only as long as the requests so far have paid for it.
+ * A planned request whose place is taken, or too small, has a known life, too: what the entries of that life start to use is read off the
+ * plan. It becomes a guest before the heap looks for a place, if what idles is committed, and where the heap would have to commit
+ * memory in any case. The heap's holes are left to what fits nowhere in the arena, which is the large: two late buffers that hold the places
+ * of two large ones need a heap of two, not one of all that came meanwhile. A stranger, which may only pass for its entry, goes to the heap
+ * first: nothing says that it dies when the entry does.
+ *
+ * One that no entry of the loop explains becomes a guest only where the heap would have to commit memory. Its life is not known: a whole step
+ * is tried, then half of it, down to a 16th, so that it lies where it is in nobody's way for longest; while the position is lost, the program
+ * does something else, and any free place will do. But it gets only what is committed: it may stay for ever, and memory where the plan has
+ * not been yet is no cheaper than the heap's. Reading the plan takes a step per entry, and is done only as long as the requests so far have
+ * paid for it.
  */
 #include "stw_internal.h"
 
@@ -161,13 +165,6 @@ static void add_lacking(stw_allocator *a)
     }
 }
 
-/* Whether a request of that entry has a life that is known. The prologue's are asked for once, and beside them who knows what:
- * a job that is resumed loads its weights. */
-static bool knows(const stw_matcher *m, uint32_t entry)
-{
-    return entry != STW_NO_ENTRY && entry >= m->wrap;
-}
-
 /* The entries that come while a request is alive: from *at on, *most of them or, where its life is not known, down to *least.
  * False: it outlives what the plan knows, or reading is not paid for. */
 static bool horizon(const stw_allocator *a, uint32_t entry, uint32_t *at, uint64_t *most, uint64_t *least)
@@ -178,7 +175,7 @@ static bool horizon(const stw_allocator *a, uint32_t entry, uint32_t *at, uint64
     *least = *most / STW_SWEEP_PART;
     if (a->plan.n_atoms == 0 || a->swept > paid)
         return false;
-    if (knows(m, entry)) {
+    if (stwi_life_known(m, entry)) {
         uint64_t life = a->entries[entry].life_nf & STW_ENTRY_LIFE_MAX;
         if (life > *most)
             return false;
@@ -209,7 +206,8 @@ const uint64_t *stwi_guest_needs_locked(stw_allocator *a, uint32_t entry)
     return a->needed;
 }
 
-uint32_t stwi_guest_sweep_locked(stw_allocator *a, const stw_stream *s, uint32_t entry, uint64_t units, uint32_t *end)
+uint32_t stwi_guest_sweep_locked(stw_allocator *a, const stw_stream *s, uint32_t entry, uint64_t units, bool committed,
+                                 uint32_t *end)
 {
     uint32_t at;
     uint64_t step, least;
@@ -219,7 +217,7 @@ uint32_t stwi_guest_sweep_locked(stw_allocator *a, const stw_stream *s, uint32_t
     for (;; step /= 2) {
         read_needs(a, at, step);
         a->swept += step;
-        if (!knows(&a->match, entry))
+        if (committed)
             add_lacking(a);
         uint32_t found = best_place(a, s, 0, a->needed, units, end);
         if (found != STW_NO_ENTRY || step / 2 < least || step / 2 == 0)

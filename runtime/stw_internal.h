@@ -92,6 +92,7 @@ struct stw_allocator {
     uint64_t *touched;      /* bit per granule of the arena, scratch of a trim */
     size_t touched_bytes;
     uint64_t most_bytes;    /* ever reserved */
+    uint64_t most_live_bytes; /* ever, when the peaks were last reset */
     uint64_t movable_bytes, movable_lap_bytes; /* that may still be moved; more of it with each lap */
     uint64_t capacity_bytes, heap_bytes;
     void (*say)(void *ctx, const char *text);
@@ -196,12 +197,19 @@ static inline uint32_t stwi_list(const stw_slot *s)
     return s->flags & STW_SLOT_PLANNED ? 0 : s->list;
 }
 
+/* Whether a request of that entry has a life that is known. The prologue's are asked for once, and beside them who knows what:
+ * a job that is resumed loads its weights. */
+static inline bool stwi_life_known(const stw_matcher *m, uint32_t entry)
+{
+    return entry != STW_NO_ENTRY && entry >= m->wrap;
+}
+
 /* First atom of the best place for `units` of a plan stream, free and not named by the list;
  * *end: one past the last atom it would touch. STW_NO_ENTRY: none. */
 uint32_t stwi_guest_find_locked(stw_allocator *a, const stw_stream *s, uint32_t list, uint64_t units, uint32_t *end);
 /* The same for a request without a list, by reading the plan: of `entry`, or, where that is STW_NO_ENTRY,
- * of an unknown life. STW_NO_ENTRY also where that would cost more than the requests so far have paid for. */
-uint32_t stwi_guest_sweep_locked(stw_allocator *a, const stw_stream *s, uint32_t entry, uint64_t units, uint32_t *end);
+ * of an unknown life; `committed`: only atoms that are. STW_NO_ENTRY also where that would cost more than the requests so far have paid for. */
+uint32_t stwi_guest_sweep_locked(stw_allocator *a, const stw_stream *s, uint32_t entry, uint64_t units, bool committed, uint32_t *end);
 /* A bitmap, good until the next call: the atoms that planned requests start to use while a request of `entry` is alive, as stwi_guest_sweep_locked
  * knows its life, or a whole step where it does not; NULL: not known. */
 const uint64_t *stwi_guest_needs_locked(stw_allocator *a, uint32_t entry);

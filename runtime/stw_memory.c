@@ -15,6 +15,11 @@
  * it, and one that does not may move so much for each of its steps, and no more. Where memory really runs
  * out, a trim knows no such limit.
  *
+ * What may move is not spent on the first who ask. A program that departs from its plan in every step moves the same memory to and fro until
+ * nothing may, and then the one buffer that all this would have been for makes the total rise. So the total rises as what is left shrinks: with the
+ * square of what is used, up to a twelfth of what lived at most. Most of what is asked for in every step then fits, and what is left is for
+ * what is rare.
+ *
  * What lives in the arena is read off the table of live allocations: that takes no time where nothing is
  * given back.
  */
@@ -133,12 +138,24 @@ bool stwi_make_room_locked(stw_allocator *a, stw_space *p, uint64_t start, uint6
     }
 }
 
+/* What may be reserved before anything moves. */
+static uint64_t may_rise(const stw_allocator *a)
+{
+    const uint64_t arena = a->arena.bytes, stock = STW_MOVE_ARENAS * arena, left = a->movable_bytes < stock ? a->movable_bytes : stock;
+    uint64_t base = a->most_live_bytes > a->stats.peak_live_bytes ? a->most_live_bytes : a->stats.peak_live_bytes;
+    if (base < arena)
+        base = arena;
+    const uint64_t used = STW_MOVE_PARTS * (stock - left) / stock;
+    return base + base / STW_MOVE_RISE * used * used / (STW_MOVE_PARTS * STW_MOVE_PARTS);
+}
+
 void stwi_move_locked(stw_allocator *a, const stw_space *p, stw_granules r, uint64_t more)
 {
     const uint64_t granule = a->backend.granularity, most = a->most_bytes > a->arena.bytes ? a->most_bytes : a->arena.bytes;
-    if (a->stats.reserved_bytes + more <= most || a->stats.reserved_bytes + more - most > a->movable_bytes || stwi_capturing_locked(a))
+    const uint64_t total = a->stats.reserved_bytes + more;
+    if (total <= most || total - most > a->movable_bytes || total <= may_rise(a) || stwi_capturing_locked(a))
         return;
-    const uint64_t need = (a->stats.reserved_bytes + more - most) / granule;
+    const uint64_t need = (total - most) / granule;
     const hold held = {p, r};
     uint64_t n = 0;
     if (p != &a->arena)

@@ -269,11 +269,21 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 		}
 	}
 	sweep := a.planStream(stream) >= 0 && class != Dynamic
-	h, at, ok := a.ready(stream, z, !sweep)
-	if !ok && sweep {
-		if r, found := a.sweep(stream, entry, z); found && a.takeArena(stream, r, z) {
+	known := entry >= a.match.loop
+	first := sweep && known && class != Unknown
+	if first {
+		if r, found := a.sweep(stream, entry, z, true); found && a.takeArena(stream, r, z) {
 			a.stats.Guests++
 			return a.hand(Addr{0, r.begin}, live{size: z, span: r.end - r.begin, vote: vote, stream: stream}, class), true
+		}
+	}
+	h, at, ok := a.ready(stream, z, !sweep)
+	if !ok && sweep {
+		if !first || !a.arenaWhole() {
+			if r, found := a.sweep(stream, entry, z, !known); found && a.takeArena(stream, r, z) {
+				a.stats.Guests++
+				return a.hand(Addr{0, r.begin}, live{size: z, span: r.end - r.begin, vote: vote, stream: stream}, class), true
+			}
 		}
 		h, at, ok = a.ready(stream, z, true)
 	}

@@ -15,11 +15,14 @@ import (
 //
 // Moving is what keeps the sum below the most that was ever reserved: a space that would have to grow
 // beyond that takes the place of what idles elsewhere. It costs the device's driver time, so there is
-// so much of it to be had for each step of the plan, and none without a plan.
+// so much of it to be had for each step of the plan, and none without a plan. The less there is left, the more the
+// total may rise instead.
 
 const (
 	moveArenas = 4   // arenas' worth that may be moved at all
 	moveLap    = 128 // and that part of one more with each step of the plan
+	moveRise   = 12  // the total rises by up to that part of what is needed, as what may be moved is used up
+	moveParts  = 256 // in which that is measured
 	roomPart   = 16  // beside what is missing, that part of what is reserved goes under pressure
 )
 
@@ -154,12 +157,22 @@ func (a *Allocator) giveBackHeaps(held hold, most uint64) (n uint64) {
 	return n
 }
 
+// mayRise is what may be reserved before anything is moved: of what lived at most, or the arena, a part more, the
+// larger the less is left of what may be moved.
+func (a *Allocator) mayRise() uint64 {
+	arena := a.granules(a.plan.Arena)
+	base := max(a.stats.PeakLiveBytes, arena)
+	stock := moveArenas * arena
+	used := moveParts * (stock - min(a.movable, stock)) / stock
+	return base + base/moveRise*used*used/(moveParts*moveParts)
+}
+
 // move gives back idle granules where bytes more would be the most ever reserved, and more than the arena:
 // as much as is above that. The arena takes from the heaps first, a heap from the arena.
 func (a *Allocator) move(held hold, bytes uint64) {
 	g, s := a.opts.Granularity, &a.stats
 	limit := max(a.most, a.granules(a.plan.Arena))
-	if bytes == 0 || s.ReservedBytes+bytes <= limit || s.ReservedBytes+bytes-limit > a.movable {
+	if bytes == 0 || s.ReservedBytes+bytes <= limit || s.ReservedBytes+bytes-limit > a.movable || s.ReservedBytes+bytes <= a.mayRise() {
 		return
 	}
 	need := (s.ReservedBytes + bytes - limit) / g

@@ -8,8 +8,8 @@ const (
 )
 
 // sweep reads the plan for a place where z bytes are in nobody's way: for the life of an entry of the loop, or,
-// where entry is none, for a step, half of one, and so on.
-func (a *Allocator) sweep(stream uint64, entry int, z uint64) (interval, bool) {
+// where entry is none, for a step, half of one, and so on; where asked, only among what is committed.
+func (a *Allocator) sweep(stream uint64, entry int, z uint64, committed bool) (interval, bool) {
 	m := a.match
 	n, wrap := len(a.plan.Entries), m.loop
 	step := uint64(n - wrap)
@@ -48,7 +48,7 @@ func (a *Allocator) sweep(stream uint64, entry int, z uint64) (interval, bool) {
 			}
 		}
 		a.swept += step
-		if !known {
+		if committed {
 			needed = a.occupied.lacking(needed, a.opts.Granularity)
 		}
 		r, ok := a.place(stream, needed, z)
@@ -56,4 +56,9 @@ func (a *Allocator) sweep(stream uint64, entry int, z uint64) (interval, bool) {
 			return r, ok
 		}
 	}
+}
+
+// arenaWhole reports whether all granules of the arena are committed.
+func (a *Allocator) arenaWhole() bool {
+	return a.occupied.pages.missing(0, a.granules(a.plan.Arena)/a.opts.Granularity) == 0
 }
