@@ -5,7 +5,7 @@
  */
 #include "scene.h"
 
-enum { ATOMS = 6000, LISTS = 8, STEPS = CHECK_SANITIZED ? 3000 : 30000 };
+enum { ATOMS = 6000, LISTS = 8, MANY = 600, STEPS = CHECK_SANITIZED ? 3000 : 30000 };
 
 typedef struct {
     uint32_t begin, end; /* atoms; begin == end: it went to the heap */
@@ -22,7 +22,7 @@ static uint64_t seed;
 static uint32_t split; /* where the second stream begins */
 static uint32_t bounds[ATOMS + 1];
 static bool busy[ATOMS], needed[LISTS][ATOMS];
-static uint32_t needs[2 + LISTS + 1 + 2 * LISTS * 10];
+static uint32_t needs[2 + LISTS + 1 + 2 * (LISTS * LISTS + MANY)];
 static block blocks[STEPS];
 static step steps[STEPS];
 static uint32_t live[STEPS], n_blocks, n_live; /* live: of the table, indexes in blocks */
@@ -37,7 +37,7 @@ static uint32_t draw_length(void) /* mostly short, of all magnitudes */
     return 1 + draw(1u << draw(11));
 }
 
-/* Lists of needs, the first one empty; returns the bytes. */
+/* Lists of needs, the first one empty, the last one of very many ranges; returns the bytes. */
 static size_t make_needs(void)
 {
     uint32_t n = 0, *starts = needs + 1, *range = starts + LISTS + 1;
@@ -45,14 +45,15 @@ static size_t make_needs(void)
     for (uint32_t l = 0; l < LISTS; l++) {
         starts[l] = n;
         uint32_t at = draw(600);
-        for (uint32_t k = 0; k < l && at < ATOMS; k++) {
-            uint32_t end = at + draw_length();
+        const bool many = l + 1 == LISTS;
+        for (uint32_t k = 0; k < (many ? MANY : l) && at < ATOMS; k++) {
+            uint32_t end = at + (many ? 1 + draw(8) : draw_length());
             end = end < ATOMS ? end : ATOMS;
             range[2 * n] = bounds[at];
             range[2 * n++ + 1] = bounds[end];
             for (; at < end; at++)
                 needed[l][at] = true;
-            at += 1 + draw_length();
+            at += 1 + (many ? draw(12) : draw_length());
         }
     }
     starts[LISTS] = n;
