@@ -299,6 +299,19 @@ static __attribute__((noinline)) void *malloc_any(stw_allocator *a, stw_owner *o
     return p;
 }
 
+/* A request in step whose atoms lie in several words. Streams need no order. */
+static __attribute__((noinline)) void *malloc_wide(stw_allocator *a, stw_owner *owner, const stw_step *s)
+{
+    const stw_rec *r = &s->rec;
+    if (s->end > a->arena.solid || !stwi_step_heard(&a->match, s) ||
+        !stwi_range_take_wide(a->occupied, (uint32_t)r->atoms, (uint32_t)(r->atoms >> 32)))
+        return malloc_any(a, owner, (size_t)r->units << STW_UNIT_SHIFT, s->handle);
+    a->next = s + 1;
+    void *p = stwi_step_done(a, s);
+    stwi_unlock_owned(owner);
+    return p;
+}
+
 void *stw_malloc(stw_allocator *a, size_t size, uint64_t stream)
 {
     if (!a)
@@ -309,9 +322,10 @@ void *stw_malloc(stw_allocator *a, size_t size, uint64_t stream)
     const stw_step *s = a->next;
     if (!stwi_step_fits(s, (size + STW_PLAN_ALIGN - 1) >> STW_UNIT_SHIFT, stream)) /* where streams are ordered, none does */
         return a->order ? malloc_any(a, owner, size, stream) : malloc_unexpected(a, owner, size, stream);
+    if (a->match.agree < s->least && s->rec.wide)
+        return malloc_wide(a, owner, s);
     uint64_t *word = &a->occupied[s->rec.ref];
-    if (__builtin_expect(s->end > a->arena.solid || (a->match.agree < s->least && (s->rec.wide || !stwi_step_heard(&a->match, s))) ||
-                             *word & s->rec.atoms, 0))
+    if (__builtin_expect(s->end > a->arena.solid || (a->match.agree < s->least && !stwi_step_heard(&a->match, s)) || *word & s->rec.atoms, 0))
         return malloc_any(a, owner, size, stream);
     *word |= s->rec.atoms;
     a->next = s + 1;

@@ -96,7 +96,7 @@ bool stwi_places_make(stw_allocator *a)
 {
     const stw_plan *p = &a->plan;
     uint32_t log2_cells = 2;
-    while (UINT64_C(1) << log2_cells < 2 * (uint64_t)p->n_atoms)
+    while (UINT64_C(1) << log2_cells < 4 * (uint64_t)p->n_atoms) /* a free that finds its cell at home needs no other path */
         log2_cells++;
     if (!stwi_table_init(&a->in_arena, log2_cells))
         return false;
