@@ -17,6 +17,7 @@
  *   stw_marks.c     blocks that several streams use
  *   stw.c           malloc, free, mark
  *   stw_step.c      the hot path: what the plan says to do for each request
+ *   stw_serve.c     and what there is to do where it is not in step
  *   stw_create.c    create, destroy
  *   stw_check.c     stats, walk, the self-check
  *   stw_report.c    the report
@@ -141,6 +142,17 @@ static inline void stwi_live_less(stw_allocator *a, uint64_t units)
 {
     a->room += units;
 }
+
+/* ---- out of step (stw_serve.c) ---- */
+
+/* A request of a stream of the plan. */
+void *stwi_planned_locked(stw_allocator *a, stw_stream *s, uint64_t units);
+/* One that has no place in the plan, or cannot have it; class: the counter of such. */
+void *stwi_from_heap_locked(stw_allocator *a, stw_stream *s, uint64_t units, uint32_t entry, uint64_t *class);
+void *stwi_fail_locked(stw_allocator *a, const stw_stream *s, uint64_t units); /* the end of one that gets nothing */
+/* Takes the atoms [begin, end), of that mask, for later work of s, which uses `units` from where they begin, if all are free, there is
+ * memory, and s can be made to wait for who had them. */
+bool stwi_take_locked(stw_allocator *a, const stw_stream *s, uint32_t begin, uint32_t end, uint64_t mask, uint64_t start, uint64_t units);
 
 /* The granules that units [start, start + units) of a space touch. */
 static inline stw_granules stwi_granules(const stw_allocator *a, uint64_t start, uint64_t units)

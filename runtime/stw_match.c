@@ -1,7 +1,7 @@
 /* stw_match.c: where in the plan are we? MATCHER.md is the specification; this is how it is done.
  *
  * The state is a set of hypotheses "the entry expected next is p", each with a score, 0 for the
- * best. Usually there is exactly one and the request fits it (the fast path, in stw.c).
+ * best. Usually there is exactly one and the request fits it (the fast path, in stw_serve.c).
  * Else one column of a banded alignment with affine gaps (Gotoh 1982, on-line: a request is a
  * column, entries are the rows) moves every hypothesis:
  *

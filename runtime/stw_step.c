@@ -5,14 +5,13 @@
  * put into one cache line for each entry, the step. The hot path (stw_step.h) compares the request with the step that is next, and
  * does what it says.
  *
- * Whatever makes a request more than that is made to look like one that does not fit: a step that is not armed (its entry
- * has no place, or is the last, or nobody has its stream yet) is never equal to anything, and
- * neither is the one that a->next points to while no step may be taken at all: the position is not certain, streams have
- * to be ordered.
+ * A step is armed when somebody has its stream; one whose entry has no place, or is the last, never is, and is never taken. While the
+ * position is not certain, or streams have to be ordered, a->next points to one that is not armed either. What a step says of a request with more to do,
+ * of a wide range, memory to be committed, streams to be ordered, stw.c does outside the hot path, without asking the matcher again.
  *
- * Nor does it count. A run of steps, from `from` up to `here`, says by itself how many hits there were, how often the matcher's average rose, and
- * which entry came last; and `room`, by which live bytes are below their peak, says what lives. So whoever enters by
- * any other door first settles (stwi_enter), and aims again when leaving (stwi_leave).
+ * Nothing is counted. A run of steps, from `from` up to `here`, says by itself how many hits there were, how often the matcher's average rose, and
+ * which entry came last; and `room`, by which live bytes are below their peak, says what lives. So whoever looks at these, or moves the
+ * position, first settles, and aims again (stwi_enter, stwi_leave).
  *
  * Who looks for free atoms (stw_idle.c) has to know in which words of the occupancy some came free. A free leaves its word
  * in a ring, one store; what the ring has lost may be anywhere.
