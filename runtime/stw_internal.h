@@ -213,7 +213,7 @@ static inline uint32_t stwi_list(const stw_slot *s)
  * a job that is resumed loads its weights. */
 static inline bool stwi_life_known(const stw_matcher *m, uint32_t entry)
 {
-    return entry != STW_NO_ENTRY && entry >= m->wrap;
+    return entry != STW_NO_ENTRY && (entry >= m->wrap || !m->stranger);
 }
 
 /* First atom of the best place for `units` of a plan stream, free and not named by the list;

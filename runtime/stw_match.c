@@ -294,7 +294,7 @@ uint32_t stwi_match_slow_locked(stw_allocator *a, uint64_t units, uint16_t strea
         return answer;
     }
     if ((answer = stwi_match_repeat(a, units, stream)) != STW_NO_ENTRY) {
-        a->stats.resyncs++;
+        a->stats.resyncs += path_position(m, m->best) != answer;
         set_single(m, stwi_succ(m, answer));
         stwi_match_heard(m);
         return answer;
@@ -384,16 +384,44 @@ static uint32_t find_mark(const stw_allocator *a, uint32_t kind, int64_t value, 
     return found;
 }
 
+/* Whether the phase called name begins at entry e. */
+static bool begins_phase(const stw_allocator *a, uint32_t e, uint64_t name)
+{
+    const stw_matcher *m = &a->match;
+    for (uint32_t i = 0; i < a->plan.n_marks; i++) {
+        const stw_plan_mark *k = &a->plan.marks[i];
+        if (k->kind == STW_MARK_PHASE && k->name == name && (k->entry < m->n ? k->entry : m->wrap) == e)
+            return true;
+    }
+    return false;
+}
+
+/* The entry of the phase called name where what repeats may be over here, or come again; STW_NO_ENTRY: none, or it begins right here. */
+static uint32_t find_turn(const stw_allocator *a, uint64_t name)
+{
+    const stw_matcher *m = &a->match;
+    const uint32_t here = path_position(m, m->best);
+    uint32_t next = 0, e;
+    do
+        e = stwi_match_turn(m, here, &next);
+    while (e != STW_NO_ENTRY && !begins_phase(a, e, name));
+    return e == STW_NO_ENTRY || begins_phase(a, here, name) ? STW_NO_ENTRY : e;
+}
+
 void stwi_match_mark_locked(stw_allocator *a, uint32_t kind, int64_t value, uint64_t name)
 {
     stw_matcher *m = &a->match;
     if (m->n == 0 || (kind == STW_MARK_PHASE && m->mode != STW_SYNC))
         return;
-    uint32_t e = find_mark(a, kind, value, name);
+    const uint32_t turned = kind == STW_MARK_PHASE ? find_turn(a, name) : STW_NO_ENTRY, here = path_position(m, m->best);
+    const uint32_t e = turned != STW_NO_ENTRY ? turned : find_mark(a, kind, value, name);
     if (e == STW_NO_ENTRY)
         return;
-    stwi_match_look(m); /* the frees so far spoke of where we were */
-    a->stats.resyncs += m->mode != STW_SYNC || path_position(m, m->best) != e;
+    stwi_match_look(m); /* the frees so far spoke of where we were; or of where it turned */
+    for (uint32_t i = 0; turned != STW_NO_ENTRY && i < m->n_votes; i++)
+        if (m->votes[i] == here)
+            m->votes[i] = e;
+    a->stats.resyncs += m->mode != STW_SYNC || here != e;
     set_single(m, e);
 }
 

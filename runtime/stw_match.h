@@ -86,7 +86,7 @@ enum { STW_SYNC, STW_LOST, STW_SEARCH };
 #define STW_SURE_SCORE 1000 /* a score above it is taken without looking further */
 
 #define STW_DOUBT 2u          /* columns of the prologue that must confirm the position before it is believed again */
-#define STW_STRETCHES 32u     /* of a plan that repeat (stw_repeat.c) */
+#define STW_STRETCHES 128u    /* of a plan that repeat, of the prologue and of the loop together (stw_repeat.c) */
 #define STW_FACTORS 2u        /* of sizes, seen last (stw_proportion.c) */
 
 /* Part of a plan that repeats: entries [begin, end), each alike the one a period later, as far as that one is in it. */
@@ -132,6 +132,9 @@ typedef struct {
     uint32_t last;    /* the last entry of the loop that a request with an address was answered with; STW_NO_ENTRY: none so far */
     uint32_t copy;    /* entries after which the loop is the same again; all of it where it never is */
     uint64_t search_began; /* number of the request with which the last search began; 0: none */
+    uint64_t trail_asked; /* requests before the latest that fitted the trail, where the program may have gone (stw_repeat.c) */
+    uint32_t trail_seen;  /* those that did so far, in a row */
+    uint32_t trail_next;  /* the entry to come */
     uint32_t n_stretches;
     stw_stretch stretches[STW_STRETCHES]; /* of the prologue and of the loop's first copy */
     int32_t stay[STW_PATH]; /* score of each path index, thousandths; STW_NONE_SCORE: dropped */
@@ -232,9 +235,13 @@ void stwi_match_mark_locked(stw_allocator *a, uint32_t kind, int64_t value, uint
 void stwi_match_init(stw_matcher *m, const stw_plan *p);
 bool stwi_repeat_init(stw_matcher *m, const stw_plan *p); /* after it; false: no memory */
 
+/* Where the program may go on at position here, where a stretch may be over, or come again: the entry that the first stretch from
+ * *next on says, and *next is behind it. STW_NO_ENTRY: none is left. */
+uint32_t stwi_match_turn(const stw_matcher *m, uint32_t here, uint32_t *next);
+
 /* The entry at which the program goes on where that is not the one expected: what repeats is over, or comes again.
  * STW_NO_ENTRY: neither. */
-uint32_t stwi_match_repeat(const stw_allocator *a, uint64_t units, uint16_t stream);
+uint32_t stwi_match_repeat(stw_allocator *a, uint64_t units, uint16_t stream);
 uint32_t stwi_match_position(const stw_matcher *m); /* entry expected next; n: lost */
 const char *stwi_match_check(const stw_matcher *m);
 

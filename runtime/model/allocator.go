@@ -269,7 +269,7 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 		}
 	}
 	sweep := a.planStream(stream) >= 0 && class != Dynamic
-	known := entry >= a.match.loop
+	known := a.lifeKnown(entry)
 	first := sweep && known && class != Unknown
 	if first {
 		if r, found := a.sweep(stream, entry, z, true); found && a.takeArena(stream, r, z) {

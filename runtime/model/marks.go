@@ -3,7 +3,8 @@ package model
 // Marks are the program's own word on where it is. An iteration mark goes to the prologue's
 // mark of that number, else to the nearest iteration mark of the loop, which may hold several
 // iterations: at any distance ahead along the loop, up to keepBehind behind. A phase mark goes to the
-// nearest entry that has that phase, up to lookAhead entries ahead, up to keepBehind behind.
+// nearest entry that has that phase, up to lookAhead entries ahead, up to keepBehind behind; but if it has not just begun, and
+// what repeats may be over here, or come again, with that phase, it goes there.
 
 // markIteration handles the beginning of an iteration.
 func (m *matcher) markIteration(value int64) {
@@ -42,7 +43,18 @@ func (m *matcher) markPhase(name string) {
 	if m.n == 0 || m.mode != inSync {
 		return
 	}
-	m.jumpNearest(m.phases[HashName(name)], lookAhead)
+	at := m.phases[HashName(name)]
+	here, _ := m.best()
+	if to := m.turn(here, func(to int) bool { return at[to] }); to >= 0 && !at[here] {
+		for i, v := range m.votes { // the frees so far spoke of where it turned
+			if v == here {
+				m.votes[i] = to
+			}
+		}
+		m.jump(to)
+		return
+	}
+	m.jumpNearest(at, lookAhead)
 }
 
 // jumpNearest jumps to the nearest of some positions, if one is near enough: at most far

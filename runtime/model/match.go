@@ -116,6 +116,7 @@ type matcher struct {
 	votes   []int  // positions that those frees name, the last maxVotes of them
 
 	stretches []stretch // of the prologue and of the loop's first copy
+	trail     trail     // where it may have gone where one of those ends
 	factors   factors   // of sizes that were not the plan's
 
 	stay []int64 // score before the request, by path index; kept between columns of a search

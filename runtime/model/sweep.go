@@ -7,6 +7,11 @@ const (
 	sweepWork = 64 // entries that a request pays for
 )
 
+// lifeKnown reports whether the request under way lives as entry says. What passes for one of the prologue's may be anything.
+func (a *Allocator) lifeKnown(entry int) bool {
+	return entry >= 0 && (entry >= a.match.loop || !a.stranger)
+}
+
 // sweep reads the plan for a place where z bytes are in nobody's way: for the life of an entry of the loop, or,
 // where entry is none, for a step, half of one, and so on; where asked, only among what is committed.
 func (a *Allocator) sweep(stream uint64, entry int, z uint64, committed bool) (interval, bool) {
@@ -18,8 +23,7 @@ func (a *Allocator) sweep(stream uint64, entry int, z uint64, committed bool) (i
 		return interval{}, false
 	}
 	var at int
-	known := entry >= m.loop
-	if known {
+	if a.lifeKnown(entry) {
 		life := uint64(a.plan.Entries[entry].Life)
 		if life > step {
 			return interval{}, false

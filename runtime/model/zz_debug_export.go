@@ -1,0 +1,3 @@
+package model
+
+func (a *Allocator) ZZ() any { return a.match.stretches }
