@@ -9,7 +9,8 @@
  *
  * A guest covers whole atoms, so that occupancy stays one bit for each: a planned request that comes
  * earlier than usual finds its range occupied and goes to the heap. The search (stw_idle.c) ends with the sixteenth run that is large
- * enough, and looks into 32 ranges at most: what it costs does not depend on how many runs there are.
+ * enough, and looks into 32 ranges at most: what it costs does not depend on how many runs there are. (A sweep, below, has read the
+ * plan, and looks into all.)
  *
  * A planned request whose place is taken, or too small, has a known life, too: what the entries of that life start to use is read off the
  * plan. It becomes a guest before the heap looks for a place, if what idles is committed, and where the heap would have to commit
@@ -60,27 +61,32 @@ uint32_t stwi_atom_after(const stw_plan *p, uint32_t atom, uint64_t unit)
     return atom + 1 + first_not_below(p->bounds + atom + 1, step < rest ? step : rest, unit);
 }
 
-/* The first ranges of atoms within the stream's that have `units` and are not in the bitmap; returns how many. */
-static uint32_t lent_by_bits(const stw_plan *p, stw_atoms within, const uint64_t *needed, uint32_t units, stw_atoms *lent)
+/* Searches the ranges of atoms within the stream's that are not in the bitmap, the first `most` of those that are large enough. */
+static void search_bits(stw_allocator *a, stw_atoms within, const uint64_t *needed, uint32_t most, stw_search *q)
 {
-    uint32_t n = 0;
-    for (uint64_t end = within.begin; n < STW_LENT_RANGES;) {
-        const uint64_t begin = stwi_bits_next(needed, end, within.end, false);
-        if (begin == within.end)
-            break;
-        end = stwi_bits_next(needed, begin, within.end, true);
-        lent[n] = (stw_atoms){(uint32_t)begin, (uint32_t)end};
-        n += p->bounds[end] - p->bounds[begin] >= units;
+    const uint32_t *bounds = a->plan.bounds;
+    stw_atoms lent[STW_LENT_RANGES];
+    uint64_t begin = within.begin, end = begin;
+    while (begin < within.end && most > 0) {
+        uint32_t n = 0;
+        while (n < STW_LENT_RANGES && n < most && (begin = stwi_bits_next(needed, end, within.end, false)) < within.end) {
+            end = stwi_bits_next(needed, begin, within.end, true);
+            lent[n] = (stw_atoms){(uint32_t)begin, (uint32_t)end};
+            n += bounds[end] - bounds[begin] >= q->units;
+        }
+        most -= n;
+        if (stwi_idle_search(&a->idle, bounds, a->occupied, lent, n, q))
+            return;
     }
-    return n;
 }
 
 /* The same of those that the list leaves. */
-static uint32_t lent_by_list(const stw_plan *p, stw_atoms within, uint32_t list, uint32_t units, stw_atoms *lent)
+static void search_list(stw_allocator *a, stw_atoms within, uint32_t list, stw_search *q)
 {
-    const stw_parts *l = &p->lent;
-    const uint32_t end = l->first[list + 1];
-    const uint16_t class = stwi_class(units);
+    const stw_parts *l = &a->plan.lent;
+    const uint32_t *bounds = a->plan.bounds, end = l->first[list + 1];
+    const uint16_t class = stwi_class(q->units);
+    stw_atoms lent[STW_LENT_RANGES];
     uint32_t k = l->first[list], n = 0;
     for (uint32_t rest = end - k; rest > 0 && l->range[k].end <= within.begin;) { /* the first one that reaches into the stream's range */
         const uint32_t half = (rest + 1) / 2;
@@ -91,9 +97,9 @@ static uint32_t lent_by_list(const stw_plan *p, stw_atoms within, uint32_t list,
         const stw_atoms r = l->range[k];
         lent[n].begin = r.begin > within.begin ? r.begin : within.begin;
         lent[n].end = r.end < within.end ? r.end : within.end;
-        n += p->bounds[lent[n].end] - p->bounds[lent[n].begin] >= units;
+        n += bounds[lent[n].end] - bounds[lent[n].begin] >= q->units;
     }
-    return n;
+    stwi_idle_search(&a->idle, bounds, a->occupied, lent, n, q);
 }
 
 /* The same as a bitmap. */
@@ -108,29 +114,28 @@ static const uint64_t *list_bits(stw_allocator *a, uint32_t list)
 
 /* The best place for `units` in the stream's range, apart from what is needed, which is a bitmap, or, where that is NULL, what the list
  * says; first where the stream need not wait for the young work of another one. */
-static uint32_t best_place(stw_allocator *a, const stw_stream *s, uint32_t list, const uint64_t *needed, uint64_t wanted, uint32_t *end)
+static uint32_t best_place(stw_allocator *a, const stw_stream *s, uint32_t list, const uint64_t *needed, uint64_t units, uint32_t *end)
 {
     const stw_plan *p = &a->plan;
     const stw_atoms within = p->within[s->plan];
-    const uint32_t units = (uint32_t)wanted;
-    stw_atoms lent[STW_LENT_RANGES];
-    uint32_t found = STW_NOWHERE, n;
-    if (within.begin == within.end || wanted > UINT32_MAX)
+    const uint32_t most = needed ? UINT32_MAX : STW_LENT_RANGES;
+    if (within.begin == within.end || units > UINT32_MAX)
         return STW_NO_ENTRY;
+    stw_search q = stwi_search_for((uint32_t)units);
     stwi_frees_tell_locked(a);
     if (a->order) {
         const uint64_t *dear = stwi_order_dear_locked(a, s, needed ? needed : list_bits(a, list));
-        n = dear ? lent_by_bits(p, within, dear, units, lent) : 0;
-        found = stwi_idle_search(&a->idle, p->bounds, a->occupied, lent, n, units);
+        if (dear)
+            search_bits(a, within, dear, most, &q);
     }
-    if (found == STW_NOWHERE) {
-        n = needed ? lent_by_bits(p, within, needed, units, lent) : lent_by_list(p, within, list, units, lent);
-        found = stwi_idle_search(&a->idle, p->bounds, a->occupied, lent, n, units);
-    }
-    if (found == STW_NOWHERE)
+    if (q.from == STW_NOWHERE && needed)
+        search_bits(a, within, needed, most, &q);
+    else if (q.from == STW_NOWHERE)
+        search_list(a, within, list, &q);
+    if (q.from == STW_NOWHERE)
         return STW_NO_ENTRY;
-    *end = stwi_atom_after(p, found, p->bounds[found] + wanted);
-    return found;
+    *end = stwi_atom_after(p, q.from, p->bounds[q.from] + units);
+    return q.from;
 }
 
 uint32_t stwi_guest_find_locked(stw_allocator *a, const stw_stream *s, uint32_t list, uint64_t units, uint32_t *end)

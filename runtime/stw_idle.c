@@ -76,16 +76,9 @@ void stwi_idle_forget(stw_idle *i)
         stwi_idle_more(i, w);
 }
 
-/* A search for the smallest run with `units`. */
-typedef struct {
-    uint32_t units;
-    uint32_t from, over; /* the best run so far: where it begins, what it has too much; no less than -units: none so far */
-    uint32_t fits;       /* how many more are to be found */
-} search_state;
-
 /* A run has `units`: it is kept if it is the smallest so far. What is too small wraps to no less than over is at first. No branch: one
  * run is as good as random after the other. */
-static inline void note(search_state *s, uint32_t from, uint32_t units)
+static inline void note(stw_search *s, uint32_t from, uint32_t units)
 {
     const uint32_t over = units - s->units;
     const bool better = over < s->over;
@@ -95,7 +88,7 @@ static inline void note(search_state *s, uint32_t from, uint32_t units)
 }
 
 /* It could find nothing better. */
-static inline bool over(const search_state *s)
+static inline bool over(const stw_search *s)
 {
     return s->fits == 0 || s->over == 0;
 }
@@ -141,10 +134,10 @@ static inline uint32_t skip_idle(const uint64_t *occupied, uint32_t w, uint32_t 
 
 /* Looks at the parts of runs in the atoms [from, to), the lowest first; returns the words and runs it looked at. */
 static inline uint64_t search_range(stw_idle *i, const uint32_t *bounds, const uint64_t *occupied, uint32_t from, uint32_t to, uint16_t class,
-                                    search_state *search)
+                                    stw_search *search)
 {
     const uint32_t first = from >> 6, last = (to - 1) >> 6;
-    search_state s = *search;
+    stw_search s = *search;
     const uint32_t whole = (from + 63) >> 6, part = to == i->n_atoms ? last + 1 : to >> 6; /* words from `whole` on, before `part`, are seen whole */
     uint64_t open = 0, steps = 1; /* open: the atom before is free, the run begins at `begin` */
     uint32_t begin = 0, vain = STW_NOWHERE; /* vain: the word in which it begins, if nothing fits there but perhaps that run */
@@ -164,9 +157,15 @@ static inline uint64_t search_range(stw_idle *i, const uint32_t *bounds, const u
             idle &= ~UINT64_C(0) << (from & 63);
         if (w == last)
             idle &= ~UINT64_C(0) >> (63 - ((to - 1) & 63));
+        steps++;
+        if ((idle | open) == 0) { /* nothing free */
+            if (w >= whole && w < part)
+                i->room[w] = 0;
+            w++;
+            continue;
+        }
         const uint64_t before = idle << 1 | open;
         uint64_t begins = idle & ~before, ends = before & ~idle;
-        steps++;
         if (open && ends != 0) { /* what changes first is its end */
             note(&s, begin, bounds[at + (uint32_t)__builtin_ctzll(ends)] - bounds[begin]);
             ends &= ends - 1;
@@ -199,15 +198,16 @@ static inline uint64_t search_range(stw_idle *i, const uint32_t *bounds, const u
     return steps;
 }
 
-uint32_t stwi_idle_search(stw_idle *i, const uint32_t *bounds, const uint64_t *occupied, const stw_atoms *ranges, uint32_t n, uint32_t units)
+bool stwi_idle_search(stw_idle *i, const uint32_t *bounds, const uint64_t *occupied, const stw_atoms *ranges, uint32_t n, stw_search *search)
 {
-    const uint16_t class = stwi_class(units);
-    search_state s = {.units = units, .from = STW_NOWHERE, .over = 0 - units, .fits = STW_FITS};
+    const uint16_t class = stwi_class(search->units);
+    stw_search s = *search;
     uint64_t steps = 0;
     for (uint32_t k = 0; k < n && !over(&s); k++)
         steps += search_range(i, bounds, occupied, ranges[k].begin, ranges[k].end, class, &s);
     i->steps += steps;
-    return s.from;
+    *search = s;
+    return over(&s);
 }
 
 const char *stwi_idle_check(const stw_idle *i, const uint32_t *bounds, const uint64_t *occupied)

@@ -44,7 +44,7 @@ uint32_t stwi_class_far(const uint16_t *classes, uint32_t i, uint32_t end, uint1
 /* First index in [i, end) with a class of at least `least`, which is not 0; end if there is none. */
 static inline uint32_t stwi_class_next(const uint16_t *classes, uint32_t i, uint32_t end, uint16_t least)
 {
-    for (uint32_t near = i + 4; i < end && i < near; i++)
+    for (uint32_t near = i + 8; i < end && i < near; i++)
         if (classes[i] >= least)
             return i;
     return i < end ? stwi_class_far(classes, i, end, least) : end;
@@ -59,9 +59,22 @@ void stwi_idle_drop(stw_idle *i);
 void stwi_idle_forget(stw_idle *i); /* atoms came free, nobody knows where */
 #define STW_FITS 16u /* runs that are large enough, of which the smallest is taken */
 #define STW_NOWHERE UINT32_MAX
-/* Where the smallest begins of the first STW_FITS runs with `units` in those ranges of atoms, none of them empty, ascending;
- * STW_NOWHERE: none has that. What is outside of a range is no part of a run. */
-uint32_t stwi_idle_search(stw_idle *i, const uint32_t *bounds, const uint64_t *occupied, const stw_atoms *ranges, uint32_t n, uint32_t units);
+
+/* A search for the smallest run with `units`. */
+typedef struct {
+    uint32_t units;
+    uint32_t from, over; /* the best run so far: where it begins, or STW_NOWHERE, and what it has too much, which at first is -units */
+    uint32_t fits;       /* how many more are to be found */
+} stw_search;
+
+static inline stw_search stwi_search_for(uint32_t units)
+{
+    return (stw_search){units, STW_NOWHERE, 0 - units, STW_FITS};
+}
+
+/* Looks at the runs in those ranges of atoms, ascending, none of them empty; what is outside of a range is no part of a run.
+ * True: the search is over, nothing could be better. */
+bool stwi_idle_search(stw_idle *i, const uint32_t *bounds, const uint64_t *occupied, const stw_atoms *ranges, uint32_t n, stw_search *s);
 const char *stwi_idle_check(const stw_idle *i, const uint32_t *bounds, const uint64_t *occupied);
 
 #pragma GCC visibility pop

@@ -84,7 +84,11 @@ static void compare(uint32_t units)
     uint32_t n = 0;
     for (uint32_t from = draw(2) ? draw(n_atoms) : 0; from < n_atoms && n < 8; from = ranges[n++].end + draw(100))
         ranges[n] = (stw_atoms){from, draw(3) ? from + 1 + draw(n_atoms - from) : n_atoms};
-    CHECK_EQ(stwi_idle_search(&idle, bounds, occupied, ranges, n, units), plain_search(ranges, n, units));
+    stw_search s = stwi_search_for(units);
+    uint32_t part = draw(n + 1);
+    if (!stwi_idle_search(&idle, bounds, occupied, ranges, part, &s))
+        stwi_idle_search(&idle, bounds, occupied, ranges + part, n - part, &s);
+    CHECK_EQ(s.from, plain_search(ranges, n, units));
 }
 
 /* n atoms of at most `step` units; or a few that are much larger. */
@@ -123,7 +127,9 @@ static uint64_t steps_of(uint32_t from, uint32_t to, uint32_t units, bool *found
 {
     const uint64_t before = idle.steps;
     const stw_atoms range = {from, to};
-    *found = stwi_idle_search(&idle, bounds, occupied, &range, 1, units) != STW_NOWHERE;
+    stw_search s = stwi_search_for(units);
+    stwi_idle_search(&idle, bounds, occupied, &range, 1, &s);
+    *found = s.from != STW_NOWHERE;
     return idle.steps - before;
 }
 

@@ -254,7 +254,7 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 			if slot.List == 0 {
 				break
 			}
-			if r, ok := a.place(stream, a.occupied.needs[slot.List-1], z); ok && a.takeArena(stream, r, z) {
+			if r, ok := a.place(stream, a.occupied.needs[slot.List-1], z, lentRanges); ok && a.takeArena(stream, r, z) {
 				a.stats.Guests++
 				return a.hand(Addr{0, r.begin}, live{size: z, span: r.end - r.begin, vote: vote, stream: stream}, Dynamic), true
 			}

@@ -142,21 +142,21 @@ func (a *arena) lacking(named []bool, granule uint64) []bool {
 }
 
 const (
-	lentRanges = 32 // ranges that a search looks into, of those that are large enough
+	lentRanges = 32 // ranges that the search of a dynamic request looks into, of those that are large enough
 	searchFits = 16 // runs that are large enough, of which it takes the smallest
 )
 
 // run looks from the lowest address on into the maximal ranges of atoms inside s's range that are not needed, the
-// first lentRanges of those that have z bytes, for runs of free ones. It takes the smallest of the first searchFits with
+// first `most` of those that have z bytes, for runs of free ones. It takes the smallest of the first searchFits with
 // z bytes, the lowest among equals, and returns the atoms that a guest touches there.
-func (a *arena) run(s Stream, needed []bool, z uint64) (interval, bool) {
+func (a *arena) run(s Stream, needed []bool, z uint64, most int) (interval, bool) {
 	from, _ := slices.BinarySearch(a.edges, s.Begin)
 	to, exact := slices.BinarySearch(a.edges, s.End)
 	if !exact {
 		to-- // the last edge inside
 	}
-	best, ranges, fits := interval{}, lentRanges, searchFits
-	for i := from; ranges > 0; {
+	best, fits := interval{}, searchFits
+	for i := from; most > 0; {
 		lent, end, ok := outside(needed, i, to)
 		if !ok {
 			break
@@ -165,7 +165,7 @@ func (a *arena) run(s Stream, needed []bool, z uint64) (interval, bool) {
 		if a.edges[end]-a.edges[lent] < z {
 			continue
 		}
-		ranges--
+		most--
 		for k := lent; fits > 0; {
 			begin, stop, ok := outside(a.busy, k, end)
 			if !ok {

@@ -59,7 +59,7 @@ func TestSearchIsBounded(t *testing.T) {
 				begin += uint64(n+1) * Unit
 			}
 			begin += Unit
-			r, ok := a.run(Stream{End: end}, needed, c.units*Unit)
+			r, ok := a.run(Stream{End: end}, needed, c.units*Unit, lentRanges)
 			if ok != (c.want >= 0) || ok && r != (interval{begin, begin + c.units*Unit}) {
 				t.Errorf("run = %v, %v; want the stretch at %d", r, ok, begin)
 			}
@@ -70,11 +70,11 @@ func TestSearchIsBounded(t *testing.T) {
 		for i := range 32 {
 			a.busy[10*i+3], a.busy[10*i+8] = true, true // lent, and nowhere five units free
 		}
-		if r, ok := a.run(Stream{End: end}, needed, 5*Unit); ok {
+		if r, ok := a.run(Stream{End: end}, needed, 5*Unit, lentRanges); ok {
 			t.Errorf("run = %v; 32 ranges have no place", r)
 		}
 		a.busy[10*31+3], a.busy[10*31+8] = false, true
-		if r, ok := a.run(Stream{End: end}, needed, 5*Unit); !ok || r.begin != (10*31+1)*Unit {
+		if r, ok := a.run(Stream{End: end}, needed, 5*Unit, lentRanges); !ok || r.begin != (10*31+1)*Unit {
 			t.Errorf("run = %v, %v; the thirty-second has one", r, ok)
 		}
 	})

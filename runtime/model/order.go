@@ -234,11 +234,11 @@ func (a *Allocator) atoms(r interval) (from, to int) {
 	return from, to
 }
 
-// place finds room for a guest of stream b, which the plan knows.
-func (a *Allocator) place(b uint64, needed []bool, z uint64) (interval, bool) {
+// place finds room for a guest of stream b, which the plan knows, in `most` ranges.
+func (a *Allocator) place(b uint64, needed []bool, z uint64, most int) (interval, bool) {
 	o, s := a.order, a.plan.Streams[a.planStream(b)]
 	if o == nil || a.streamIndex(b) >= orderedStreams {
-		return a.occupied.run(s, needed, z)
+		return a.occupied.run(s, needed, z, most)
 	}
 	dear := append([]bool(nil), needed...)
 	for _, l := range o.lines {
@@ -257,10 +257,10 @@ func (a *Allocator) place(b uint64, needed []bool, z uint64) (interval, bool) {
 			}
 		}
 	}
-	if r, ok := a.occupied.run(s, dear, z); ok {
+	if r, ok := a.occupied.run(s, dear, z, most); ok {
 		return r, true
 	}
-	return a.occupied.run(s, needed, z)
+	return a.occupied.run(s, needed, z, most)
 }
 
 // takeArena takes r, which is free, for z bytes of b, if there is memory for them and b can be made to wait for

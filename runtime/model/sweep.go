@@ -1,6 +1,9 @@
 package model
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 const (
 	sweepPart = 16 // the shortest life tried is this part of a step
@@ -40,7 +43,7 @@ func (a *Allocator) sweep(stream uint64, entry int, z uint64, committed bool) (i
 		}
 		if at, _ = m.best(); m.mode != inSync || at < m.loop { // the plan is not being executed: nothing is known to be needed
 			a.stats.Sweeps++
-			return a.place(stream, a.occupied.lacking(a.occupied.kept, a.opts.Granularity), z)
+			return a.place(stream, a.occupied.lacking(a.occupied.kept, a.opts.Granularity), z, math.MaxInt)
 		}
 	}
 	a.stats.Sweeps++
@@ -55,7 +58,7 @@ func (a *Allocator) sweep(stream uint64, entry int, z uint64, committed bool) (i
 		if committed {
 			needed = a.occupied.lacking(needed, a.opts.Granularity)
 		}
-		r, ok := a.place(stream, needed, z)
+		r, ok := a.place(stream, needed, z, math.MaxInt)
 		if ok || step/2 < least || step/2 == 0 {
 			return r, ok
 		}
