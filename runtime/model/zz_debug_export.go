@@ -1,3 +1,0 @@
-package model
-
-func (a *Allocator) ZZ() any { return a.match.stretches }
