@@ -118,8 +118,8 @@ static inline two pair(const uint64_t *words)
     return v;
 }
 
-/* The first word from w on that has a busy atom, or `last`. */
-static inline uint32_t skip_idle(const uint64_t *occupied, uint32_t w, uint32_t last)
+/* The first word from w on that has a busy atom, or `last`. Not inline: the search has no registers to spare. */
+static __attribute__((noinline)) uint32_t skip_idle(const uint64_t *occupied, uint32_t w, uint32_t last)
 {
     while (w < last && occupied[w] == 0) {
         w++;
