@@ -16,9 +16,9 @@
  * out, a trim knows no such limit.
  *
  * What may move is not spent on the first who ask. A program that departs from its plan in every step moves the same memory to and fro until
- * nothing may, and then the one buffer that all this would have been for makes the total rise. So the total rises as what is left shrinks: with the
- * square of what is used, up to a twelfth of what lived at most. Most of what is asked for in every step then fits, and what is left is for
- * what is rare.
+ * nothing may, and then the one buffer that all this would have been for makes the total rise. So the total rises as the last half of it
+ * is used: with the square of what is, up to an eighth of what lived at most. Most of what is asked for in every step then fits, and what
+ * is left is for what is rare.
  *
  * What lives in the arena is read off the table of live allocations: that takes no time where nothing is
  * given back.
@@ -141,11 +141,11 @@ bool stwi_make_room_locked(stw_allocator *a, stw_space *p, uint64_t start, uint6
 /* What may be reserved before anything moves. */
 static uint64_t may_rise(const stw_allocator *a)
 {
-    const uint64_t arena = a->arena.bytes, stock = STW_MOVE_ARENAS * arena, left = a->movable_bytes < stock ? a->movable_bytes : stock;
+    const uint64_t arena = a->arena.bytes, last = STW_MOVE_ARENAS * arena / 2, left = a->movable_bytes < last ? a->movable_bytes : last;
     uint64_t base = a->most_live_bytes > a->stats.peak_live_bytes ? a->most_live_bytes : a->stats.peak_live_bytes;
     if (base < arena)
         base = arena;
-    const uint64_t used = STW_MOVE_PARTS * (stock - left) / stock;
+    const uint64_t used = STW_MOVE_PARTS * (last - left) / last;
     return base + base / STW_MOVE_RISE * used * used / (STW_MOVE_PARTS * STW_MOVE_PARTS);
 }
 

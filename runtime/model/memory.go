@@ -15,13 +15,13 @@ import (
 //
 // Moving is what keeps the sum below the most that was ever reserved: a space that would have to grow
 // beyond that takes the place of what idles elsewhere. It costs the device's driver time, so there is
-// so much of it to be had for each step of the plan, and none without a plan. The less there is left, the more the
-// total may rise instead.
+// so much of it to be had for each step of the plan, and none without a plan. From the half of it on, the
+// less there is left, the more the total may rise instead.
 
 const (
 	moveArenas = 4   // arenas' worth that may be moved at all
 	moveLap    = 128 // and that part of one more with each step of the plan
-	moveRise   = 12  // the total rises by up to that part of what is needed, as what may be moved is used up
+	moveRise   = 8   // the total rises by up to that part of what is needed, as the last half of what may be moved is used up
 	moveParts  = 256 // in which that is measured
 	roomPart   = 16  // beside what is missing, that part of what is reserved goes under pressure
 )
@@ -158,12 +158,12 @@ func (a *Allocator) giveBackHeaps(held hold, most uint64) (n uint64) {
 }
 
 // mayRise is what may be reserved before anything is moved: of what lived at most, or the arena, a part more, the
-// larger the less is left of what may be moved.
+// larger the less is left of the last half of what may be moved.
 func (a *Allocator) mayRise() uint64 {
 	arena := a.granules(a.plan.Arena)
 	base := max(a.stats.PeakLiveBytes, arena)
-	stock := moveArenas * arena
-	used := moveParts * (stock - min(a.movable, stock)) / stock
+	last := moveArenas * arena / 2
+	used := moveParts * (last - min(a.movable, last)) / last
 	return base + base/moveRise*used*used/(moveParts*moveParts)
 }
 

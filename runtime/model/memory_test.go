@@ -52,7 +52,7 @@ func TestDisplacedLeavesTheHeap(t *testing.T) {
 }
 
 // As what may be moved is used up, the total rises: a heap asks in each step for memory that the plan asks for, too, and
-// moves it to and fro only until it may stay; what may be moved is not all used then. More than a twelfth of what
+// moves it to and fro only until it may stay; what may be moved is not all used then. More than an eighth of what
 // lives moves as long as anything may.
 func TestTotalRises(t *testing.T) {
 	const arena = 1024 * model.Unit
