@@ -118,7 +118,7 @@ typedef struct {
     uint64_t reserved_bytes, peak_reserved_bytes; /* committed: arena + heaps, in granules */
     uint64_t arena_bytes;                         /* of it, for the arena: where addresses have been handed out */
     uint64_t static_fallback_bytes;               /* bytes of conflicts + too_large that heaps served, summed */
-    uint64_t sweeps; /* times the plan was read for idle space, before a heap committed memory */
+    uint64_t sweeps; /* times the plan was read for idle space, for what had no place or could not have it */
     uint64_t trims, returned_bytes; /* times that idle memory was given back, and how much in all */
     uint64_t moves, moved_bytes;    /* times that it was given back for memory elsewhere, before more would be reserved than ever before */
     uint64_t event_records, event_waits; /* events recorded; waits asked of a stream */

@@ -83,7 +83,7 @@ type Stats struct {
 	ReservedBytes, PeakReservedBytes uint64 // arena and heaps, in granules
 	ArenaBytes                       uint64 // the part of the arena, in granules
 	StaticFallbackBytes              uint64 // bytes of conflicts and too large ones that heaps served, summed
-	Sweeps                           uint64 // times the plan was read for idle space, before a heap committed memory
+	Sweeps                           uint64 // times the plan was read for idle space, for what had no place or could not have it
 	Trims, ReturnedBytes             uint64 // times that memory was given back, and how much in all
 	Moves, MovedBytes                uint64 // times that idle memory was moved rather than more reserved, and how much in all
 
