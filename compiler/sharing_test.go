@@ -51,7 +51,7 @@ func TestSharedPrograms(t *testing.T) {
 		if err := tr.Check(); err != nil {
 			t.Fatalf("generator: %v", err)
 		}
-		o := compiler.Options{Effort: compiler.Fast, Curve: true, Sharing: ir.Sharing{On: true, Age: ir.Tick(rapid.SampledFrom([]int{0, 1, 3, 10, 100}).Draw(t, "age"))}}
+		o := compiler.Options{Effort: compiler.Fast, Curve: true, Sharing: ir.Sharing{On: true, Age: ir.Tick(rapid.SampledFrom([]int{0, 0, 0, 0, 1, 3, 10, 100}).Draw(t, "age"))}}
 		c, err := compiler.Compile(context.Background(), tr, o)
 		if err != nil {
 			t.Fatal(err)
