@@ -161,7 +161,7 @@ func (r *Rehearsal) note(asked bool) string {
 }
 
 // remake makes the plan again, of what keep names, and rehearses it: what it reserves. Where it needs no less
-// than below, it is not packed, and what it needs is the answer.
+// than below, it is not packed, and the answer is the most there is.
 func (c *Compiled) remake(ctx context.Context, keep string, below ir.Bytes) (ir.Bytes, error) {
 	c.options.Keep = keep
 	run := func(passes ...func(*Compiled, context.Context) error) (err error) {
@@ -174,7 +174,7 @@ func (c *Compiled) remake(ctx context.Context, keep string, below ir.Bytes) (ir.
 		return 0, err
 	}
 	if needed, _ := c.Problem.LivePeak(); needed >= below {
-		return needed, nil
+		return math.MaxInt64, nil
 	}
 	if err := run((*Compiled).runPack, (*Compiled).runVerify); err != nil {
 		return 0, err
