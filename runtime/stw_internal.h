@@ -3,6 +3,10 @@
  *
  *   plan_load.c     untrusted bytes -> entries, slots, atoms        (at creation)
  *   stw_match.c     which entry of the plan is this request?        (rules: MATCHER.md)
+ *   stw_alike.c     what may have been taken for another entry of it
+ *   stw_repeat.c    what it repeats may be over, or come again
+ *   stw_proportion.c  sizes that change together
+ *   stw_points.c    marks
  *   stw_heap.c      best fit in one growing range, for each stream
  *   stw_bins.c      its free blocks, by size
  *   stw_pages.c     which granules of arena and heaps are committed

@@ -125,7 +125,7 @@ static void normalise(int32_t *stay, uint32_t len, int32_t best)
         stay[i] = stay[i] < best - DROP ? STW_NONE_SCORE : stay[i] - best;
 }
 
-static void set_single(stw_matcher *m, uint32_t p)
+void stwi_match_settle(stw_matcher *m, uint32_t p)
 {
     m->mode = STW_SYNC;
     m->average = STW_WHOLE;
@@ -134,12 +134,6 @@ static void set_single(stw_matcher *m, uint32_t p)
     m->len = 1;
     m->best = 0;
     m->stay[0] = 0;
-}
-
-static uint32_t path_position(const stw_matcher *m, uint32_t i)
-{
-    uint32_t p = m->first + i;
-    return p < m->n ? p : m->wrap + (p - m->n);
 }
 
 static void get_lost(stw_matcher *m)
@@ -174,13 +168,13 @@ static uint32_t sync_column(stw_allocator *a, uint64_t units, uint16_t stream)
         begin++;
     while (m->stay[end - 1] == STW_NONE_SCORE)
         end--;
-    m->first = path_position(m, begin);
+    m->first = stwi_path_position(m, begin);
     m->len = end - begin;
     m->best = best.index - begin;
     for (uint32_t i = 0; begin > 0 && i < m->len; i++)
         m->stay[i] = m->stay[begin + i];
 
-    if (path_position(m, m->best) >= m->wrap)
+    if (stwi_path_position(m, m->best) >= m->wrap)
         m->doubt = 0;
     else if (!expected || best.own < 0)
         m->doubt = STW_DOUBT;
@@ -205,7 +199,7 @@ static uint32_t search_column(stw_allocator *a, uint64_t units, uint16_t stream)
     m->columns++;
     m->run = best.entry != STW_NO_ENTRY && best.own >= 0 ? m->run + 1 : 0;
     if (m->run >= SEARCH_RUN) {
-        set_single(m, best.index);
+        stwi_match_settle(m, best.index);
         return best.entry;
     }
     if (m->columns == SEARCH_COLUMNS)
@@ -239,48 +233,6 @@ static bool begins_anew(const stw_allocator *a, uint64_t units, uint16_t stream)
     return s->stream == stream && s->hi == units;
 }
 
-/* Whether one request could be either of two entries. */
-static bool alike(const stw_allocator *a, uint32_t p, uint32_t q)
-{
-    const stw_plan_entry x = a->entries[p], y = a->entries[q];
-    const stw_slot *s = &a->slots[x.slot], *t = &a->slots[y.slot];
-    return s->stream == t->stream && stwi_least(s) <= t->hi && stwi_least(t) <= s->hi && (x.life_nf >> 28 & 3) <= y.life_nf >> 30 &&
-           (y.life_nf >> 28 & 3) <= x.life_nf >> 30;
-}
-
-static bool optional(const stw_allocator *a, uint32_t p)
-{
-    return (a->slots[a->entries[p].slot].flags & STW_SLOT_OPTIONAL) != 0;
-}
-
-/* Adds to the one hypothesis its look-alike, where it has one: what was taken for entries of an optional stretch may have been what
- * comes behind it.
- *
- *      entries    a b x | a b c        x is expected: a and b of the stretch were asked for
- *      requests   a b     c            or, as likely, those behind it: then c is
- */
-static void add_look_alike(stw_allocator *a)
-{
-    stw_matcher *m = &a->match;
-    const uint32_t p = m->first, begin = p < m->wrap ? 0 : m->wrap, end = p < m->wrap ? m->wrap : m->n;
-    uint32_t s = p, t = p;
-    while (s > begin && p - s <= STW_AHEAD && optional(a, s - 1))
-        s--;
-    if (s == p)
-        return;
-    while (t < end && t - s <= STW_AHEAD && optional(a, t))
-        t++;
-    if (t - s > STW_AHEAD || end - t <= p - s)
-        return;
-    for (uint32_t k = 0; k < p - s; k++)
-        if (!alike(a, s + k, t + k))
-            return;
-    for (uint32_t i = 1; i < t - s; i++)
-        m->stay[i] = STW_NONE_SCORE;
-    m->stay[t - s] = -3000 - 4 * (int32_t)(t - s);
-    m->len = t - s + 1;
-}
-
 uint32_t stwi_match_slow_locked(stw_allocator *a, uint64_t units, uint16_t stream)
 {
     stw_matcher *m = &a->match;
@@ -288,14 +240,14 @@ uint32_t stwi_match_slow_locked(stw_allocator *a, uint64_t units, uint16_t strea
     if (begins_anew(a, units, stream)) {
         uint32_t next = stwi_succ(m, m->last);
         answer = m->anchor + (next - m->wrap) / m->copy * m->copy; /* of the copy that was under way, or was to be next */
-        a->stats.resyncs += m->mode != STW_SYNC || path_position(m, m->best) != answer;
-        set_single(m, stwi_succ(m, answer));
+        a->stats.resyncs += m->mode != STW_SYNC || stwi_path_position(m, m->best) != answer;
+        stwi_match_settle(m, stwi_succ(m, answer));
         stwi_match_heard(m);
         return answer;
     }
     if ((answer = stwi_match_repeat(a, units, stream)) != STW_NO_ENTRY) {
-        a->stats.resyncs += path_position(m, m->best) != answer;
-        set_single(m, stwi_succ(m, answer));
+        a->stats.resyncs += stwi_path_position(m, m->best) != answer;
+        stwi_match_settle(m, stwi_succ(m, answer));
         stwi_match_heard(m);
         return answer;
     }
@@ -310,7 +262,7 @@ uint32_t stwi_match_slow_locked(stw_allocator *a, uint64_t units, uint16_t strea
     if (m->mode == STW_LOST)
         may_search(a);
     if (m->mode == STW_SYNC && m->len == 1)
-        add_look_alike(a);
+        stwi_match_alike(a);
     if (m->mode == STW_SYNC)
         answer = sync_column(a, units, stream);
     else if (m->mode == STW_SEARCH)
@@ -325,7 +277,7 @@ void stwi_match_vote(stw_matcher *m, uint32_t fate)
 {
     const uint32_t vote = fate & STW_NO_VOTE;
     if (m->mode == STW_SYNC) { /* a free of the past is late, and says nothing */
-        uint32_t p = m->here != STW_NO_ENTRY ? m->here : path_position(m, m->best);
+        uint32_t p = m->here != STW_NO_ENTRY ? m->here : stwi_path_position(m, m->best);
         uint32_t ahead = vote >= p ? vote - p : vote >= m->wrap ? m->n - p + (vote - m->wrap) : UINT32_MAX;
         if (ahead > STW_AHEAD)
             return;
@@ -349,80 +301,6 @@ void stwi_match_look(stw_matcher *m)
             m->votes[m->n_votes++] = m->here;
         m->agree = -1;
     }
-}
-
-/* The entry of the mark to jump to, or STW_NO_ENTRY: the nearest of its kind, ahead before behind,
- * but for an iteration of the prologue, which goes by its number. Marks are rare: a linear look is
- * enough. */
-static uint32_t find_mark(const stw_allocator *a, uint32_t kind, int64_t value, uint64_t name)
-{
-    const stw_matcher *m = &a->match;
-    const uint32_t p = path_position(m, m->best), far = kind == STW_MARK_ITERATION ? m->n : STW_AHEAD;
-    uint32_t found = STW_NO_ENTRY, least = UINT32_MAX;
-    for (uint32_t i = 0; i < a->plan.n_marks; i++) {
-        const stw_plan_mark *k = &a->plan.marks[i];
-        uint32_t e = k->entry < m->n ? k->entry : m->wrap;
-        if (k->kind != kind || (kind == STW_MARK_PHASE && k->name != name))
-            continue;
-        if (kind == STW_MARK_ITERATION) {
-            bool once = k->entry < a->plan.loop_start; /* marks are ordered: these come first */
-            if (once ? k->value == value : m->mode != STW_SYNC)
-                return e;
-            if (once)
-                continue;
-        }
-        uint32_t ahead = e >= p ? e - p : e >= m->wrap ? m->n - p + (e - m->wrap) : UINT32_MAX;
-        uint32_t back = e < p ? p - e : UINT32_MAX;
-        uint32_t d = ahead <= far ? 2 * ahead : UINT32_MAX;
-        if (back <= STW_BACK && 2 * back + 1 < d)
-            d = 2 * back + 1;
-        if (d < least) {
-            least = d;
-            found = e;
-        }
-    }
-    return found;
-}
-
-/* Whether the phase called name begins at entry e. */
-static bool begins_phase(const stw_allocator *a, uint32_t e, uint64_t name)
-{
-    const stw_matcher *m = &a->match;
-    for (uint32_t i = 0; i < a->plan.n_marks; i++) {
-        const stw_plan_mark *k = &a->plan.marks[i];
-        if (k->kind == STW_MARK_PHASE && k->name == name && (k->entry < m->n ? k->entry : m->wrap) == e)
-            return true;
-    }
-    return false;
-}
-
-/* The entry of the phase called name where what repeats may be over here, or come again; STW_NO_ENTRY: none, or it begins right here. */
-static uint32_t find_turn(const stw_allocator *a, uint64_t name)
-{
-    const stw_matcher *m = &a->match;
-    const uint32_t here = path_position(m, m->best);
-    uint32_t next = 0, e;
-    do
-        e = stwi_match_turn(m, here, &next);
-    while (e != STW_NO_ENTRY && !begins_phase(a, e, name));
-    return e == STW_NO_ENTRY || begins_phase(a, here, name) ? STW_NO_ENTRY : e;
-}
-
-void stwi_match_mark_locked(stw_allocator *a, uint32_t kind, int64_t value, uint64_t name)
-{
-    stw_matcher *m = &a->match;
-    if (m->n == 0 || (kind == STW_MARK_PHASE && m->mode != STW_SYNC))
-        return;
-    const uint32_t turned = kind == STW_MARK_PHASE ? find_turn(a, name) : STW_NO_ENTRY, here = path_position(m, m->best);
-    const uint32_t e = turned != STW_NO_ENTRY ? turned : find_mark(a, kind, value, name);
-    if (e == STW_NO_ENTRY)
-        return;
-    stwi_match_look(m); /* the frees so far spoke of where we were; or of where it turned */
-    for (uint32_t i = 0; turned != STW_NO_ENTRY && i < m->n_votes; i++)
-        if (m->votes[i] == here)
-            m->votes[i] = e;
-    a->stats.resyncs += m->mode != STW_SYNC || here != e;
-    set_single(m, e);
 }
 
 /* Entries after which the loop is the same again: it may be unrolled, for what outlives an iteration. */
@@ -478,12 +356,12 @@ void stwi_match_init(stw_matcher *m, const stw_plan *p)
         if ((s->flags & (STW_SLOT_PLANNED | STW_SLOT_OPTIONAL)) == STW_SLOT_PLANNED && s->varies == 0 && s->hi > STW_COMMON_UNITS)
             m->anchor = i;
     }
-    set_single(m, 0);
+    stwi_match_settle(m, 0);
 }
 
 uint32_t stwi_match_position(const stw_matcher *m)
 {
-    return m->mode == STW_SYNC && m->n > 0 ? path_position(m, m->best) : m->n;
+    return m->mode == STW_SYNC && m->n > 0 ? stwi_path_position(m, m->best) : m->n;
 }
 
 const char *stwi_match_check(const stw_matcher *m)

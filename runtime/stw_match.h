@@ -143,6 +143,13 @@ typedef struct {
     uint32_t *inners; /* of each entry and n: how many before it have STW_INNER */
 } stw_matcher;
 
+/* The position of path index i. */
+static inline uint32_t stwi_path_position(const stw_matcher *m, uint32_t i)
+{
+    uint32_t p = m->first + i;
+    return p < m->n ? p : m->wrap + (p - m->n);
+}
+
 static inline uint32_t stwi_succ(const stw_matcher *m, uint32_t p)
 {
     return p + 1 == m->n ? m->wrap : p + 1;
@@ -231,6 +238,9 @@ static inline void stwi_match_heard(stw_matcher *m)
 /* Which entry is this request of `units` and plan stream `stream`? STW_NO_ENTRY: none. The plan
  * has entries. */
 uint32_t stwi_match_slow_locked(stw_allocator *a, uint64_t units, uint16_t stream);
+/* Adds to the one hypothesis its look-alike, where it has one. */
+void stwi_match_alike(stw_allocator *a);
+void stwi_match_settle(stw_matcher *m, uint32_t p); /* p is the only hypothesis, and in sync */
 void stwi_match_mark_locked(stw_allocator *a, uint32_t kind, int64_t value, uint64_t name);
 void stwi_match_init(stw_matcher *m, const stw_plan *p);
 bool stwi_repeat_init(stw_matcher *m, const stw_plan *p); /* after it; false: no memory */
