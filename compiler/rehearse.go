@@ -3,7 +3,6 @@ package compiler
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	"stweaver/heuristics"
@@ -111,7 +110,7 @@ func (c *Compiled) judge(ctx context.Context) error {
 	}
 	asked := c.ruled() || c.ordered()
 	if r.Plan > r.Heap && !asked && r.Kept()-r.Live > r.Live/choiceWorth {
-		if err := c.shrink(ctx, r); err != nil {
+		if err := c.shrink(ctx, w, r); err != nil {
 			return err
 		}
 	}
@@ -122,10 +121,13 @@ func (c *Compiled) judge(ctx context.Context) error {
 }
 
 // shrink makes the plan of less where that reserves less than the best so far.
-func (c *Compiled) shrink(ctx context.Context, r *Rehearsal) error {
+func (c *Compiled) shrink(ctx context.Context, w *Workload, r *Rehearsal) error {
 	best := *c
+	if err := c.relower(ctx, keepPersistent); err != nil {
+		return err
+	}
 	var err error
-	if r.Shrunk, err = c.remake(ctx, keepPersistent, math.MaxInt64); err != nil {
+	if r.Shrunk, err = c.repack(ctx, w); err != nil {
 		return err
 	}
 	if r.Shrunk < r.Kept() {
@@ -135,7 +137,9 @@ func (c *Compiled) shrink(ctx context.Context, r *Rehearsal) error {
 	}
 	if r.Kept()-r.Heap > r.Live/choiceWorth {
 		r.Holds = keepNothing
-		_, err = c.remake(ctx, keepNothing, math.MaxInt64)
+		if err = c.relower(ctx, keepNothing); err == nil {
+			_, err = c.repack(ctx, w)
+		}
 	}
 	return err
 }
@@ -160,27 +164,21 @@ func (r *Rehearsal) note(asked bool) string {
 	return ""
 }
 
-// remake makes the plan again, of what keep names, and rehearses it: what it reserves. Where it needs no less
-// than below, it is not packed, and the answer is the most there is.
-func (c *Compiled) remake(ctx context.Context, keep string, below ir.Bytes) (ir.Bytes, error) {
+// relower makes the problem again, of what keep names.
+func (c *Compiled) relower(ctx context.Context, keep string) error {
 	c.options.Keep = keep
-	run := func(passes ...func(*Compiled, context.Context) error) (err error) {
-		for i := 0; i < len(passes) && err == nil; i++ {
-			err = passes[i](c, ctx)
-		}
+	if err := c.runLower(ctx); err != nil {
 		return err
 	}
-	if err := run((*Compiled).runLower, (*Compiled).runConstrain); err != nil {
+	return c.runConstrain(ctx)
+}
+
+// repack makes a plan of the problem again, and rehearses it: what it reserves.
+func (c *Compiled) repack(ctx context.Context, w *Workload) (ir.Bytes, error) {
+	if err := c.runPack(ctx); err != nil {
 		return 0, err
 	}
-	if needed, _ := c.Problem.LivePeak(); needed >= below {
-		return math.MaxInt64, nil
-	}
-	if err := run((*Compiled).runPack, (*Compiled).runVerify); err != nil {
-		return 0, err
-	}
-	w, err := c.recorded()
-	if err != nil {
+	if err := c.runVerify(ctx); err != nil {
 		return 0, err
 	}
 	reserved, _ := c.rehearse(w, c.Plan)

@@ -59,13 +59,20 @@ func (c *Compiled) tryVarying(ctx context.Context, w *Workload, r *Rehearsal, ke
 			passing -= b.Size
 		}
 	}
-	needs := min(below, r.Live+passing/togetherWorth)
-	before, effort := *c, c.options.Effort
+	before := *c
+	if err := c.relower(ctx, keep); err != nil {
+		return err
+	}
+	if needed, _ := c.Problem.LivePeak(); needed >= min(below, r.Live+passing/togetherWorth) {
+		*c = before
+		return nil
+	}
+	effort := c.options.Effort
 	c.options.Effort = Fast
-	reserved, err := c.remake(ctx, keep, needs)
+	reserved, err := c.repack(ctx, w)
 	c.options.Effort = effort
 	if err == nil && reserved < below && effort != Fast && c.Layout.Peak-c.Bound() > r.Live/choiceWorth {
-		reserved, err = c.remake(ctx, keep, needs)
+		reserved, err = c.repack(ctx, w)
 	}
 	var infeasible *InfeasibleError
 	switch {
