@@ -40,6 +40,6 @@ void stwi_match_alike(stw_allocator *a)
             return;
     for (uint32_t i = 1; i < t - s; i++)
         m->stay[i] = STW_NONE_SCORE;
-    m->stay[t - s] = -3000 - 4 * (int32_t)(t - s);
+    m->stay[t - s] = -STW_OPEN_OPTIONAL - STW_SKIP_OPTIONAL * (int32_t)(t - s);
     m->len = t - s + 1;
 }

@@ -33,7 +33,7 @@ void stwi_bits_set(uint64_t *bits, uint64_t from, uint64_t to, bool on)
 {
     for (uint64_t i = from, stop; i < to; i = stop) {
         stop = (i | 63) + 1 < to ? (i | 63) + 1 : to;
-        const uint64_t mask = (~UINT64_C(0) >> (64 - (stop - i))) << (i & 63);
+        const uint64_t mask = stwi_mask(i & 63, (i & 63) + (stop - i));
         if (on)
             bits[i >> 6] |= mask;
         else

@@ -13,7 +13,7 @@ uint64_t stwi_bits_next(const uint64_t *bits, uint64_t from, uint64_t end, bool 
 uint64_t stwi_bits_last(const uint64_t *bits, uint64_t begin, uint64_t end, bool on);
 void stwi_bits_set(uint64_t *bits, uint64_t from, uint64_t to, bool on);
 
-static inline uint64_t stwi_mask(uint32_t begin, uint32_t end) /* bits begin..end-1 of 0..63; end > begin */
+static inline uint64_t stwi_mask(uint64_t begin, uint64_t end) /* bits begin..end-1 of 0..63; end > begin */
 {
     return (~UINT64_C(0) >> (64 - (end - begin))) << begin;
 }
@@ -45,15 +45,6 @@ static inline void stwi_range_give(uint64_t *bits, uint32_t begin, uint32_t end,
         stwi_range_give_wide(bits, begin, end);
     else
         bits[begin >> 6] &= ~mask;
-}
-
-/* Sets bits [begin, end), set already or not. */
-static inline void stwi_set_bits(uint64_t *bits, uint32_t begin, uint32_t end)
-{
-    for (uint32_t i = begin; i < end; i = (i | 63) + 1) {
-        uint32_t stop = (i | 63) + 1 < end ? (i | 63) + 1 : end;
-        bits[i >> 6] |= stwi_mask(i & 63, (i & 63) + (stop - i));
-    }
 }
 
 #pragma GCC visibility pop

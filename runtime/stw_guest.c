@@ -151,7 +151,7 @@ static void read_needs(stw_allocator *a, uint32_t at, uint64_t count)
         const stw_slot *s = &a->slots[a->entries[at].slot];
         if (!(s->flags & STW_SLOT_PLANNED))
             continue;
-        stwi_set_bits(a->needed, s->atom_begin, s->atom_end);
+        stwi_bits_set(a->needed, s->atom_begin, s->atom_end, true);
     }
 }
 

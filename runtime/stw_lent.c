@@ -60,7 +60,7 @@ bool stwi_lent_make(stw_plan *p, const uint32_t *needs)
         return false;
     for (uint32_t i = 0; i < p->n_slots; i++)
         if (p->slots[i].flags & STW_SLOT_KEPT)
-            stwi_set_bits(p->kept, p->slots[i].atom_begin, p->slots[i].atom_end);
+            stwi_bits_set(p->kept, p->slots[i].atom_begin, p->slots[i].atom_end, true);
     find_streams(p);
     if (p->n_lists == 0)
         return true;

@@ -103,8 +103,8 @@ static uint32_t column(const stw_allocator *a, int32_t *stay, uint32_t len, path
         }
 
         bool optional = (s->flags & STW_SLOT_OPTIONAL) != 0;
-        gap_optional = optional ? floor32(max32(gap_optional, old - 3000) - 4, floor) : STW_NONE_SCORE;
-        gap_any = floor32(max32(gap_any, old - 8000) - (optional ? 4 : 200), floor);
+        gap_optional = optional ? floor32(max32(gap_optional, old - STW_OPEN_OPTIONAL) - STW_SKIP_OPTIONAL, floor) : STW_NONE_SCORE;
+        gap_any = floor32(max32(gap_any, old - 8000) - (optional ? STW_SKIP_OPTIONAL : 200), floor);
     }
     uint32_t end = i;
     if (match.score != STW_NONE_SCORE) {

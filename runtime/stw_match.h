@@ -77,6 +77,8 @@ enum { STW_SYNC, STW_LOST, STW_SEARCH };
 #define STW_WHOLE 1000000 /* the whole, in millionths */
 #define STW_VOTE_FOR 3000
 #define STW_VOTE_AGAINST (-1500)
+#define STW_OPEN_OPTIONAL 3000 /* the price of leaving optional entries out, and of each of them */
+#define STW_SKIP_OPTIONAL 4
 #define STW_VOUCHES (-1000) /* a match with an own score of that says that the position is right */
 #define STW_COPIES 4u /* that a loop may consist of: the compiler unrolls no further */
 #define STW_ANCHOR_WITHIN 64u /* entries from the loop's start that may be the anchor */
@@ -143,11 +145,16 @@ typedef struct {
     uint32_t *inners; /* of each entry and n: how many before it have STW_INNER */
 } stw_matcher;
 
+/* Position p, which may be beyond the last entry: the loop begins again there. */
+static inline uint32_t stwi_wrapped(const stw_matcher *m, uint32_t p)
+{
+    return p < m->n ? p : m->wrap + (p - m->n);
+}
+
 /* The position of path index i. */
 static inline uint32_t stwi_path_position(const stw_matcher *m, uint32_t i)
 {
-    uint32_t p = m->first + i;
-    return p < m->n ? p : m->wrap + (p - m->n);
+    return stwi_wrapped(m, m->first + i);
 }
 
 static inline uint32_t stwi_succ(const stw_matcher *m, uint32_t p)

@@ -13,7 +13,7 @@ static uint32_t find_mark(const stw_allocator *a, uint32_t kind, int64_t value, 
     uint32_t found = STW_NO_ENTRY, least = UINT32_MAX;
     for (uint32_t i = 0; i < a->plan.n_marks; i++) {
         const stw_plan_mark *k = &a->plan.marks[i];
-        uint32_t e = k->entry < m->n ? k->entry : m->wrap;
+        const uint32_t e = stwi_wrapped(m, k->entry);
         if (k->kind != kind || (kind == STW_MARK_PHASE && k->name != name))
             continue;
         if (kind == STW_MARK_ITERATION) {
@@ -42,7 +42,7 @@ static bool begins_phase(const stw_allocator *a, uint32_t e, uint64_t name)
     const stw_matcher *m = &a->match;
     for (uint32_t i = 0; i < a->plan.n_marks; i++) {
         const stw_plan_mark *k = &a->plan.marks[i];
-        if (k->kind == STW_MARK_PHASE && k->name == name && (k->entry < m->n ? k->entry : m->wrap) == e)
+        if (k->kind == STW_MARK_PHASE && k->name == name && stwi_wrapped(m, k->entry) == e)
             return true;
     }
     return false;

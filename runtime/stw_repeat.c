@@ -149,7 +149,7 @@ uint32_t stwi_match_turn(const stw_matcher *m, uint32_t here, uint32_t *next)
     const uint32_t base = here >= m->wrap ? (here - m->wrap) / m->copy * m->copy : 0, at = here - base;
     while (*next < m->n_stretches) {
         const stw_stretch *s = &m->stretches[(*next)++];
-        const uint32_t over = s->end + base < m->n ? s->end + base : m->wrap;
+        const uint32_t over = stwi_wrapped(m, s->end + base);
         if (s->begin <= at && at < s->end && (s->end - at) % s->period == 0)
             return over;
         if (over == here)

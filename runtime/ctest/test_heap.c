@@ -101,6 +101,21 @@ static uint64_t random_units(uint64_t *seed, int mix)
     return kind < 5 ? 1 + (r >> 8) % 40 : kind < 7 ? 1 + (r >> 8) % 2500 : 1 + (r >> 8) % 40000;
 }
 
+/* Frees live[k] of n, in units above base, from both; the last one takes its place. */
+static void free_one(stw_allocator *a, model *m, char *base, uint64_t *live, size_t k, size_t n)
+{
+    CHECK_EQ(stw_free(a, base + live[k] * 512), 0);
+    model_free(m, live[k]);
+    live[k] = live[n - 1];
+}
+
+static void check_now(stw_allocator *a, uint64_t seed, int operation)
+{
+    char message[200];
+    if (operation % (CHECK_SANITIZED ? 16 : 1) == 0 && !CHECK_EQ(stw_check(a, message, sizeof message), 0))
+        printf("  seed %llu, operation %d: %s\n", (unsigned long long)seed, operation, message);
+}
+
 static void run(uint64_t seed, int mix, int operations)
 {
     test_backend memory;
@@ -127,13 +142,10 @@ static void run(uint64_t seed, int mix, int operations)
             if (p)
                 live[n++] = (uint64_t)(p - base) / 512;
         } else {
-            size_t k = r / 128 % n;
-            CHECK_EQ(stw_free(a, base + live[k] * 512), 0);
-            model_free(&m, live[k]);
-            live[k] = live[--n];
+            free_one(a, &m, base, live, r / 128 % n, n);
+            n--;
         }
-        if (i % (CHECK_SANITIZED ? 16 : 1) == 0 && !CHECK_EQ(stw_check(a, message, sizeof message), 0))
-            printf("  seed %llu, operation %d: %s\n", (unsigned long long)seed, i, message);
+        check_now(a, seed, i);
     }
     while (n > 0)
         CHECK_EQ(stw_free(a, base + live[--n] * 512), 0);
@@ -174,13 +186,10 @@ static void run_deep(uint64_t seed, uint64_t kinds)
             CHECK_EQ((p - base) / 512, model_alloc(&m, units));
             live[n++] = (uint64_t)(p - base) / 512;
         } else {
-            size_t k = r / 128 % n;
-            CHECK_EQ(stw_free(a, base + live[k] * 512), 0);
-            model_free(&m, live[k]);
-            live[k] = live[--n];
+            free_one(a, &m, base, live, r / 128 % n, n);
+            n--;
         }
-        if (i % (CHECK_SANITIZED ? 16 : 1) == 0 && !CHECK_EQ(stw_check(a, message, sizeof message), 0))
-            printf("  seed %llu, operation %d: %s\n", (unsigned long long)seed, i, message);
+        check_now(a, seed, i);
     }
     stw_destroy(a);
     CHECK_EQ(memory.reserved, 0);
