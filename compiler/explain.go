@@ -22,7 +22,7 @@ import (
 //	   +--+----+--+------+---> tick
 type Explanation struct {
 	Tightest Moment   `json:"tightest"` // the first tick at which the most is alive: the bound
-	Peak     Moment   `json:"peak"`     // the fullest tick of the life of the highest buffer
+	Peak     Moment   `json:"peak"`     // the fullest tick of the lives of the highest buffers
 	Waste    ir.Bytes `json:"waste_bytes"`
 	// Holes are the free ranges below the highest buffer at Peak, in its stream's part of the arena.
 	Holes       int      `json:"holes"`
@@ -67,9 +67,10 @@ func (c *Compiled) Explain() *Explanation {
 		}
 	}
 	x.Top = c.holders(top)
-	x.Peak = c.moment(c.fullest(&c.Problem.Buffers[top[0]]))
+	tick, highest := c.fullest(top)
+	x.Peak = c.moment(tick)
 	x.Waste = c.Layout.Peak - x.Peak.Live
-	x.Holes, x.LargestHole = c.holes(x.Peak.Tick, c.Problem.Buffers[top[0]].Stream)
+	x.Holes, x.LargestHole = c.holes(x.Peak.Tick, c.Problem.Buffers[highest].Stream)
 	x.Advice = c.advice(x)
 	return x
 }
@@ -98,23 +99,32 @@ func alive(b *ir.Buffer, t ir.Tick) bool {
 	return b.Start <= t && t < b.End || b.HeadStart <= t && t < b.HeadEnd
 }
 
-// fullest is the first tick of b's life at which the most is alive.
-func (c *Compiled) fullest(b *ir.Buffer) ir.Tick {
-	load := make([]ir.Bytes, c.Problem.L1+1)
-	for i := range c.Problem.Buffers {
-		o := &c.Problem.Buffers[i]
-		load[o.Start] += o.Size
-		load[o.End] -= o.Size
-		load[o.HeadStart] += o.Size
-		load[o.HeadEnd] -= o.Size
+// fullest is the first tick of the lives of some buffers at which the most is alive, and one of them that is alive there.
+func (c *Compiled) fullest(of []ir.BufferID) (ir.Tick, ir.BufferID) {
+	p := c.Problem
+	live := make([]ir.Bytes, p.L1+1) // by tick; so far what begins there less what ends
+	for i := range p.Buffers {
+		o := &p.Buffers[i]
+		live[o.Start] += o.Size
+		live[o.End] -= o.Size
+		live[o.HeadStart] += o.Size
+		live[o.HeadEnd] -= o.Size
 	}
-	best, most, live := b.Start, ir.Bytes(-1), ir.Bytes(0)
-	for t := range c.Problem.L1 {
-		if live += load[t]; alive(b, t) && live > most {
-			best, most = t, live
+	for t := 1; t < len(live); t++ {
+		live[t] += live[t-1]
+	}
+	best, which := p.Buffers[of[0]].Start, of[0]
+	for _, id := range of {
+		b := &p.Buffers[id]
+		for _, life := range [][2]ir.Tick{{b.Start, b.End}, {b.HeadStart, b.HeadEnd}} {
+			for t := life[0]; t < life[1]; t++ {
+				if live[t] > live[best] || live[t] == live[best] && t < best {
+					best, which = t, id
+				}
+			}
 		}
 	}
-	return best
+	return best, which
 }
 
 func (c *Compiled) moment(t ir.Tick) Moment {

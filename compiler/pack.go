@@ -210,9 +210,19 @@ func (c *Compiled) packShare(search context.Context, share *share) (StreamPack, 
 	if r.Layout.Peak > r.Bound && o.Shared == nil {
 		share.layout = c.search(search, buffers, r.Layout, &sp)
 	}
+	share.layout = c.relaxed(buffers, share.layout)
 	sp.Peak = share.layout.Peak
 	c.Interrupted = c.Interrupted || sp.Peak > sp.Bound && search.Err() != nil
 	return sp, nil
+}
+
+// relaxed is a layout, as low, in which a late free is in the way of less. Where streams share, how soon an address is
+// taken again decides what is waited for, and rules say themselves where buffers go: those layouts stay as they are.
+func (c *Compiled) relaxed(buffers []ir.Buffer, l ir.Layout) ir.Layout {
+	if c.options.Sharing.On || c.ruled() {
+		return l
+	}
+	return heuristics.Relax(buffers, c.Problem.L1, l)
 }
 
 // nodesOf is the budget of the exact search for n buffers whose layout is gap above a bound, in
