@@ -12,7 +12,23 @@ processes=${GPUTEST_PROCESSES:-50}
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 export PYTHONPATH=$PWD/python PYTHONDONTWRITEBYTECODE=1 CUBLAS_WORKSPACE_CONFIG=:4096:8
-job() { "$python" -W ignore runtime/gputest/gpt.py "$@"; }
+
+# job runs gpt.py. PyTorch on the phantom aborts now and then at its exit, after its last line (python/tests/harness.py,
+# EXIT_FAULT): there, and there only, such a process runs again, twice at most.
+job() {
+  local said rc try
+  said=$(mktemp -d -p "$out")
+  for try in 1 2 3; do
+    rc=0
+    "$python" -W ignore runtime/gputest/gpt.py "$@" >"$said/out" 2>"$said/err" || rc=$?
+    if [ $rc -ne 134 ] || [ -z "${GPUTEST_PHANTOM:-}" ] || ! grep -q "terminate called without an active exception" "$said/err"; then break; fi
+  done
+  cat "$said/out"
+  cat "$said/err" >&2
+  return $rc
+}
+export python out
+export -f job
 
 for needed in bin/stweaver build/libstweaver.so; do
   [ -e "$needed" ] || { echo "gputest: there is no $needed; make build so" >&2; exit 2; }
@@ -32,6 +48,6 @@ STWEAVER_CONF=stitch:8GiB job --out "$out/stitched.json" --mode heap
 job --out "$out/plan.json" --mode plan --plan "$out/gpt.plan"
 
 before=$(job --probe)
-seq "$processes" | xargs -P 4 -I{} "$python" -W ignore runtime/gputest/gpt.py --out "$out/fresh{}.json" --mode plan --plan "$out/gpt.plan" --steps 2
+seq "$processes" | xargs -P 4 -I{} bash -c 'job --out "$out/fresh{}.json" --mode plan --plan "$out/gpt.plan" --steps 2'
 after=$(job --probe)
 "$python" runtime/gputest/compare.py "$out" "$processes" "$before" "$after"
