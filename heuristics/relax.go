@@ -74,7 +74,7 @@ func Relax(buffers []ir.Buffer, horizon ir.Tick, l ir.Layout) ir.Layout {
 type relaxation struct {
 	in      *instance
 	offsets []ir.Offset
-	peak    ir.Offset
+	peak    int64
 	shift   int // sizes are counted in units of 1 << shift bytes, lest sums pass an int64
 	steps   int64
 
@@ -88,15 +88,13 @@ type relaxation struct {
 	each    int       // entries from one point to the next
 	alive   [][]int32 // by point: those before it that reach into its section
 
-	spans []relaxSpan
+	spans []span      // what is taken while a buffer lives
 	lows  []relaxEdge // where what costs begins, by address, each with the costs up to it
 	highs []relaxEdge // where it ends
 }
 
 // entry is the beginning of a piece.
 type entry struct{ section, id int32 }
-
-type relaxSpan struct{ lo, hi ir.Offset }
 
 // relaxEdge is an end of a buffer that costs cost where it shares an address with the one that is moved.
 type relaxEdge struct {
@@ -110,7 +108,7 @@ func newRelaxation(in *instance, l ir.Layout) *relaxation {
 	if n < 2 || n > relaxLists {
 		return nil
 	}
-	x := &relaxation{in: in, offsets: slices.Clone(l.Offsets), peak: ir.Offset(l.Peak), shift: max(0, bits.Len64(uint64(l.Peak))-32)}
+	x := &relaxation{in: in, offsets: slices.Clone(l.Offsets), peak: int64(l.Peak), shift: max(0, bits.Len64(uint64(l.Peak))-32)}
 	if !x.listAlive() {
 		return nil
 	}
@@ -142,7 +140,7 @@ func newRelaxation(in *instance, l ir.Layout) *relaxation {
 
 // lastEnd is when a buffer is freed: of one that lives on into the next iteration, there.
 func lastEnd(b *ir.Buffer) ir.Tick {
-	if b.HeadEnd > b.HeadStart {
+	if b.HasHead() {
 		return b.HeadEnd
 	}
 	return b.End
@@ -199,15 +197,10 @@ func (x *relaxation) occupied(i, s, e int32) {
 }
 
 func (x *relaxation) occupy(i, j int32) {
-	if i != j && x.in.pieces[i].meets(&x.in.pieces[j]) {
-		x.spans = append(x.spans, relaxSpan{x.offsets[j], x.offsets[j] + ir.Offset(x.in.buffers[j].Size)})
+	if i != j && x.in.buffers[i].Overlaps(&x.in.buffers[j]) {
+		lo := int64(x.offsets[j])
+		x.spans = append(x.spans, span{lo, lo + int64(x.in.buffers[j].Size)})
 	}
-}
-
-// meets reports whether two buffers are alive in one section.
-func (p *piece) meets(q *piece) bool {
-	meet := func(s, e, t, f int32) bool { return max(s, t) < min(e, f) }
-	return meet(p.s, p.e, q.s, q.e) || meet(p.s, p.e, q.hs, q.he) || meet(p.hs, p.he, q.s, q.e) || meet(p.hs, p.he, q.hs, q.he)
 }
 
 // neighbours collects those that i could be in the way of, and those that could be in its way.
@@ -270,7 +263,7 @@ func (x *relaxation) harm(i int32) (sum int64) {
 // move puts buffer i where it costs least, and reports whether that is elsewhere.
 func (x *relaxation) move(i int32) bool {
 	p := &x.in.pieces[i]
-	size := ir.Offset(x.in.buffers[i].Size)
+	size := int64(x.in.buffers[i].Size)
 	if x.steps > relaxSteps || size == 0 || p.empty() {
 		return false
 	}
@@ -280,7 +273,7 @@ func (x *relaxation) move(i int32) bool {
 	x.spans = x.spans[:0]
 	x.occupied(i, p.s, p.e)
 	x.occupied(i, p.hs, p.he)
-	slices.SortFunc(x.spans, func(a, b relaxSpan) int { return cmp.Compare(a.lo, b.lo) })
+	slices.SortFunc(x.spans, func(a, b span) int { return cmp.Compare(a.lo, b.lo) })
 	x.neighbours(i)
 	best, cost := x.offsets[i], x.costAt(i, x.offsets[i])
 	look := func(at ir.Offset) {
@@ -288,11 +281,11 @@ func (x *relaxation) move(i int32) bool {
 			best, cost = at, c
 		}
 	}
-	at := ir.Offset(0)
-	for _, s := range append(x.spans, relaxSpan{x.peak, x.peak}) {
+	at := int64(0)
+	for _, s := range append(x.spans, span{x.peak, x.peak}) {
 		if s.lo-at >= size {
-			look(at)
-			look(s.lo - size)
+			look(ir.Offset(at))
+			look(ir.Offset(s.lo - size))
 		}
 		at = max(at, s.hi)
 	}

@@ -7,7 +7,7 @@ import (
 	"stweaver/ir"
 )
 
-// relaxCost is the cost of a layout, pair by pair, as the essay of relax.go has it.
+// relaxCost is the cost of a layout: what each buffer is in the way of.
 func relaxCost(x *relaxation) (sum int64) {
 	for i := range x.in.buffers {
 		sum += x.harm(int32(i))
@@ -54,13 +54,12 @@ func TestRelax(t *testing.T) {
 // firstFitOf puts the buffers into the lowest gaps in the order in which they come.
 func firstFitOf(p problem) ir.Layout {
 	l := ir.Layout{Offsets: make([]ir.Offset, len(p.buffers))}
-	in := newInstance(p.buffers, p.horizon)
 	for i := range p.buffers {
 		for again := true; again; {
 			again = false
 			for j := range i {
 				a, b := l.Offsets[i], l.Offsets[j]
-				if in.pieces[i].meets(&in.pieces[j]) && a < b+ir.Offset(p.buffers[j].Size) && b < a+ir.Offset(p.buffers[i].Size) {
+				if overlap(p.buffers[i], p.buffers[j]) && a < b+ir.Offset(p.buffers[j].Size) && b < a+ir.Offset(p.buffers[i].Size) {
 					l.Offsets[i], again = b+ir.Offset(p.buffers[j].Size), true
 				}
 			}
