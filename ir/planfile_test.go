@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -215,6 +217,17 @@ func FuzzDecodePlan(f *testing.F) {
 	_, good := smallPlan(f)
 	f.Add(good)
 	f.Add(good[:128])
+	paths, err := filepath.Glob("../testdata/plans/*.plan") // as the compiler writes them: a test there keeps them so
+	if err != nil || len(paths) == 0 {
+		f.Fatalf("no plans: %v", err)
+	}
+	for _, path := range paths {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		try := func(d []byte) {
 			p, err := ir.DecodePlan(d)

@@ -8,7 +8,7 @@
 #            how virtual memory is used; and its declarations against CUDA's own header (CUDA_INCLUDE: its folder)
 #   cbench   ns of a malloc + free pair on every path, beside glibc's and, where it is installed, mimalloc's
 #   sample-recording  the shipped recording of a made-up training loop, testdata/profiles/toy_gpt.stwp
-#   cfuzz    mutated plans against the loader; FUZZ_ROUNDS, FUZZ_SEED
+#   cfuzz    mutated plans (testdata/plans, and made-up ones) against the loader; FUZZ_ROUNDS, FUZZ_SEED
 
 CC ?= cc
 CXX ?= c++

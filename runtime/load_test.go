@@ -6,6 +6,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 
 	"stweaver/runtime/model"
@@ -49,12 +53,34 @@ func load(plan []byte) error {
 	return use(a)
 }
 
+// kept returns plan files as the compiler writes them; a test of package compiler keeps them as they would be written today.
+func kept(t testing.TB) map[string][]byte {
+	t.Helper()
+	paths, err := filepath.Glob("../testdata/plans/*.plan")
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no plans: %v", err)
+	}
+	plans := make(map[string][]byte)
+	for _, path := range paths {
+		plan, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plans[filepath.Base(path)] = plan
+	}
+	return plans
+}
+
 // Bytes of any kind give an error or an allocator that works. The checksum is made good, or no
 // mutation would get beyond it.
 func FuzzLoad(f *testing.F) {
 	for seed := range uint64(8) {
 		c := plantest.New(plantest.Seeded(seed), plantest.Config{Entries: 12, Streams: 3, Guests: true})
 		f.Add(plantest.Encode(c.Plan), true)
+	}
+	plans := kept(f)
+	for _, name := range slices.Sorted(maps.Keys(plans)) {
+		f.Add(plans[name], true)
 	}
 	f.Add([]byte{}, false)
 	f.Add([]byte("\x93STW\r\n\x1a\n"), false)
