@@ -29,10 +29,10 @@ RT_TESTS += test_torch
 RT_HEADERS += $(RT)/ctest/record_file.h
 RT_TESTS += test_record test_record_end
 # The CUDA backend's tests, and the double of libcuda that they find by dlopen.
-RT_CUDA_TESTS := test_double test_cuda test_cuda_threads test_faults test_stitch
+RT_CUDA_TESTS := test_double test_cuda test_cuda_threads test_faults test_stitch test_records
 RT_TESTS += $(RT_CUDA_TESTS)
 RT_DOUBLE := $(addprefix $(RT)/ctest/,libcuda_double.c libcuda_double_memory.c libcuda_double_work.c)
-RT_HEADERS += $(addprefix $(RT)/ctest/,cuda_scene.h libcuda_double.h libcuda_double_internal.h)
+RT_HEADERS += $(addprefix $(RT)/ctest/,records.h cuda_scene.h libcuda_double.h libcuda_double_internal.h)
 RT_DL := -Wl,--no-as-needed -l:libdl.so.2 -Wl,--as-needed
 RT_STRICT := -std=c11 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Werror
 RT_STRICT_CXX := -std=c++17 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
@@ -57,8 +57,10 @@ $(RT_OUT)/$(1)/%.o: $(RT)/%.cc $(RT_HEADERS)
 	@mkdir -p $$(dir $$@)
 	$$(CXX) $(RT_STRICT_CXX) $(RT_FLAGS_$(1)) -fvisibility=hidden -c -o $$@ $$<
 $(RT_OUT)/$(1)/%: $(RT_OUT)/$(1)/ctest/%.o $(RT_OUT)/$(1)/ctest/support.o $(RT_CORE:$(RT)/%.c=$(RT_OUT)/$(1)/%.o)
-	$$(CC) $(RT_FLAGS_$(1)) -o $$@ $$(filter %.o,$$^) -pthread -ldl -Wl,--disable-new-dtags,-rpath,'$$$$ORIGIN'
-$(RT_OUT)/$(1)/test_order: $(RT_OUT)/$(1)/ctest/late.o
+	$$(CC) $(RT_FLAGS_$(1)) -o $$@ $$(filter %.o,$$^) $$(RT_WRAP) -pthread -ldl -Wl,--disable-new-dtags,-rpath,'$$$$ORIGIN'
+$(RT_OUT)/$(1)/test_order $(RT_OUT)/$(1)/test_records: $(RT_OUT)/$(1)/ctest/late.o
+$(RT_OUT)/$(1)/test_records: $(RT_OUT)/$(1)/ctest/records.o
+$(RT_OUT)/$(1)/test_records: RT_WRAP := -Wl,--wrap=mmap,--wrap=mremap,--wrap=munmap
 $(RT_OUT)/$(1)/test_torch: $(addprefix $(RT_OUT)/$(1)/torch/,devices.o plug.o pools.o conf.o canary.o)
 $(RT_OUT)/$(1)/libcuda.so.1: $(RT_DOUBLE) $(RT_HEADERS)
 	@mkdir -p $$(dir $$@)

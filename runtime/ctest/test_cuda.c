@@ -150,6 +150,7 @@ static void test_core(void)
         free(file);
         uint64_t streams[2] = {0, gpu->stream()};
         run_program(a, &b, streams, seed & 1, 12, seed, &t);
+        check_sound(a);
         stw_stats s;
         stw_get_stats(a, &s);
         CHECK(s.hits > 100 && s.trims > 0);

@@ -59,6 +59,7 @@ static bool one(long k, int way, bool forever, row *r)
     }
     uint64_t streams[2] = {0, gpu->stream()};
     run_program(a, &b, streams, way == SHARED || way == STITCHED, way == STITCHED ? 4 : 2, 7, &t);
+    check_sound(a);
     bool hit = gpu->failed() != NULL;
     if (forever) {
         gpu->fail(NULL, 0, 0, false);
