@@ -21,8 +21,9 @@ enum { /* CUresult */
     CU_OUT_OF_MEMORY = 2,
     CU_NOT_INITIALIZED = 3, /* also: in a child after fork */
     CU_DEINITIALIZED = 4,   /* the process is ending */
-    CU_CONTEXT_IS_DESTROYED = 709,
+    CU_INVALID_HANDLE = 400,
     CU_NOT_READY = 600,
+    CU_CONTEXT_IS_DESTROYED = 709,
     CU_NOT_PERMITTED = 800,
     CU_NOT_SUPPORTED = 801,
 };

@@ -16,11 +16,20 @@ static cu_stream stream_of(uint64_t stream)
     return (cu_stream)(uintptr_t)stream;
 }
 
-/* Asked of the default stream while another one captures, the driver answers with an error: as good as yes. */
+/* Asked of the default stream while another one captures, the driver answers with an error: as good as yes, and so is
+ * any error but one: a stream that is no more captures nothing, and would else stop all giving back for ever. */
 static bool capturing(cuda *c, uint64_t stream)
 {
     int status = CU_CAPTURE_NONE;
-    return c->cu.is_capturing(stream_of(stream), &status) != CU_OK || status != CU_CAPTURE_NONE;
+    cu_result r = c->cu.is_capturing(stream_of(stream), &status);
+    return r != CU_INVALID_HANDLE && (r != CU_OK || status != CU_CAPTURE_NONE);
+}
+
+/* Whether an event may be recorded on the stream or waited for: it is there, and runs what is queued. */
+static bool runs(cuda *c, uint64_t stream)
+{
+    int status = CU_CAPTURE_NONE;
+    return c->cu.is_capturing(stream_of(stream), &status) == CU_OK && status == CU_CAPTURE_NONE;
 }
 
 /* Room to take back every event there is and one more. */
@@ -60,7 +69,7 @@ static void *cuda_event_record(void *ctx, uint64_t stream)
     cuda_scope s;
     if (!stwi_cuda_enter(c, &s))
         return NULL;
-    cu_event e = capturing(c, stream) ? NULL : take(c);
+    cu_event e = runs(c, stream) ? take(c) : NULL;
     if (e && !stwi_cuda_ok(c, c->cu.event_record(e, stream_of(stream)), "cuEventRecord")) {
         cuda_event_drop(c, e);
         e = NULL;
@@ -75,7 +84,7 @@ static int cuda_event_wait(void *ctx, uint64_t stream, void *event)
     cuda_scope s;
     if (!stwi_cuda_enter(c, &s))
         return -1;
-    bool ok = !capturing(c, stream) && stwi_cuda_ok(c, c->cu.stream_wait(stream_of(stream), event, 0), "cuStreamWaitEvent");
+    bool ok = runs(c, stream) && stwi_cuda_ok(c, c->cu.stream_wait(stream_of(stream), event, 0), "cuStreamWaitEvent");
     stwi_cuda_leave(c, &s);
     return ok ? 0 : -1;
 }

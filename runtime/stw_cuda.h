@@ -54,7 +54,9 @@ typedef struct {
  * STW_E_ARG for an option that contradicts itself or the device, STW_E_DEVICE for a driver that is not there or
  * refuses, STW_E_MEMORY for want of host memory. The options are copied, the strings they point to are not kept.
  * Stream values that the backend is given are CUstream handles; 0 is the legacy default stream. They are asked for their state
- * later, too: a stream that an allocator was told of must exist as long as that does (PyTorch's own always do). */
+ * later, too: a stream that an allocator was told of must exist as long as that does (PyTorch's own always do). Of one that does not,
+ * and that the driver knows for one, memory does not change streams any more, and what it was told to use
+ * (stw_record_stream) stays held back. */
 STW_API stw_status stw_backend_cuda(stw_backend *out, const stw_cuda_options *options, char *err, size_t err_bytes);
 
 /* Ends a backend whose allocator has been destroyed. Waits for the device. NULL and a zeroed backend are fine. */

@@ -304,7 +304,7 @@ static void context_kill(void *c)
 
 STW_API const double_api double_control;
 const double_api double_control = {
-    reset,         fail,          count,           call_name,    what_failed,    how_many,           misuse,       forgive,     context_make,
-    context_kill,  double_stream, double_launch,   double_progress, double_wrong, double_capture,    double_capture_end, double_reach,
-    double_share,  double_same,
+    reset,        fail,          count,         call_name,             what_failed,   how_many,        misuse,       forgive,
+    context_make, context_kill,  double_stream, double_destroy_stream, double_launch, double_progress, double_wrong, double_capture,
+    double_capture_end, double_reach, double_share, double_same,
 };

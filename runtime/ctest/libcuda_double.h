@@ -39,6 +39,7 @@ typedef struct {
     void *(*context)(int device); /* a context of the caller's own, not current */
     void (*destroy_context)(void *);
     uint64_t (*stream)(void); /* in the current context, or, without one, in the first device's primary one */
+    void (*destroy_stream)(uint64_t); /* what is queued on it is done all the same; its handle is refused from now on */
     /* Queues work: n bytes at p are filled with `value`, or looked at: those that differ count as wrong. */
     void (*launch)(uint64_t stream, void *p, size_t n, uint8_t value, bool look);
     bool (*progress)(uint64_t *seed); /* runs one piece of work of some stream; false: there is none that can run */

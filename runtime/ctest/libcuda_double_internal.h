@@ -8,7 +8,7 @@
 #pragma GCC diagnostic ignored "-Wmissing-prototypes" /* the entry points are the driver's, and so would be their header */
 #pragma GCC visibility push(hidden)
 
-enum { INVALID = 1, INVALID_CONTEXT = 201, CAPTURE_UNSUPPORTED = 900, CAPTURE_IMPLICIT = 906, MAX_DEVICES = 16, DEPTH = 16 };
+enum { INVALID = 1, INVALID_CONTEXT = 201, INVALID_HANDLE = 400, CAPTURE_UNSUPPORTED = 900, CAPTURE_IMPLICIT = 906, MAX_DEVICES = 16, DEPTH = 16 };
 
 typedef struct context {
     struct context *next;
@@ -40,6 +40,7 @@ void double_work_reset(void);
 void double_work_forgive(void);
 void double_run_all(void);
 uint64_t double_stream(void);
+void double_destroy_stream(uint64_t stream);
 void double_launch(uint64_t stream, void *p, size_t n, uint8_t value, bool look);
 bool double_progress(uint64_t *seed);
 unsigned long double_wrong(void);

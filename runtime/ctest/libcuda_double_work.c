@@ -26,7 +26,7 @@ typedef struct stream {
     context *of;
     work *queue;
     size_t begin, end, room;
-    bool capturing, broken;
+    bool capturing, broken, dead;
 } stream;
 
 static stream *streams, legacy;
@@ -124,6 +124,8 @@ STW_API cu_result cuThreadExchangeStreamCaptureMode(int *mode)
 STW_API cu_result cuStreamIsCapturing(cu_stream h, int *status)
 {
     BEGIN(is_capturing);
+    if (stream_of(h)->dead)
+        return INVALID_HANDLE;
     if (!h)
         for (stream *s = streams; s; s = s->next)
             if (s->capturing)
@@ -165,6 +167,7 @@ STW_API cu_result cuEventRecord(cu_event h, cu_stream s)
     TRY(double_need_context("cuEventRecord"));
     NEED(!e->dead, "cuEventRecord", "dead");
     NEED(!s || e->of == stream_of(s)->of, "cuEventRecord", "event and stream are of different contexts");
+    NEED(!stream_of(s)->dead, "cuEventRecord", "on a stream that is no more");
     NEED(!stream_of(s)->capturing, "cuEventRecord", "in a capture");
     queue(stream_of(s), (work){.kind = EVENT, .e = e, .recording = ++e->recorded});
     return CU_OK;
@@ -185,6 +188,7 @@ STW_API cu_result cuStreamWaitEvent(cu_stream s, cu_event h, unsigned flags)
     event *e = h;
     TRY(double_need_context("cuStreamWaitEvent"));
     NEED(!e->dead && e->recorded > 0 && flags == 0, "cuStreamWaitEvent", "dead, or never recorded");
+    NEED(!stream_of(s)->dead, "cuStreamWaitEvent", "on a stream that is no more");
     NEED(!stream_of(s)->capturing, "cuStreamWaitEvent", "in a capture");
     queue(stream_of(s), (work){.kind = WAIT, .e = e, .recording = e->recorded});
     return CU_OK;
@@ -206,6 +210,14 @@ uint64_t double_stream(void)
 static stream *stream_named(uint64_t s)
 {
     return stream_of((cu_stream)(uintptr_t)s);
+}
+
+void double_destroy_stream(uint64_t s)
+{
+    double_held();
+    stream_named(s)->dead = true; /* its record stays, so that its use is seen */
+    stream_named(s)->capturing = false;
+    double_let_go(NULL);
 }
 
 void double_launch(uint64_t s, void *p, size_t n, uint8_t value, bool look)

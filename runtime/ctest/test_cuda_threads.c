@@ -127,6 +127,36 @@ static void test_capture(void)
     check_clean("capture");
 }
 
+/* A stream that is no more captures nothing: memory is given back, moved and lent to others as before. */
+static void test_destroyed_stream(void)
+{
+    double_config d = small_device();
+    start(&d);
+    stw_backend b;
+    stw_allocator *a;
+    CHECK_EQ(open_with(&b, (stw_cuda_options){.primary = 1}), STW_OK);
+    CHECK_EQ(stw_create(&a, NULL, 0, &(stw_options){.heap_bytes = 24 << 20}, &b, message, sizeof message), STW_OK);
+    uint64_t streams[2] = {gpu->stream(), gpu->stream()};
+    void *p = stw_malloc(a, 16 << 20, streams[0]);
+    CHECK(p && stw_free(a, p) == 0);
+    gpu->destroy_stream(streams[0]);
+    CHECK_EQ(b.capturing(b.ctx, streams[0]), 0);
+    CHECK(b.event_record(b.ctx, streams[0]) == NULL); /* nor is it used */
+    p = stw_malloc(a, 16 << 20, streams[1]); /* only with what the other one had */
+    CHECK(p != NULL);
+    CHECK_EQ(stw_free(a, p), 0);
+    CHECK_EQ(stw_trim(a), 16 << 20);
+    gpu->capture(streams[1]);
+    CHECK_EQ(b.capturing(b.ctx, streams[0]), 0);
+    CHECK_EQ(b.capturing(b.ctx, streams[1]), 1); /* the others still may */
+    CHECK(gpu->capture_end(streams[1]));
+    gpu->fail("cuStreamIsCapturing", 1, 999, false); /* whatever else the driver answers may be a capture */
+    CHECK_EQ(b.capturing(b.ctx, streams[1]), 1);
+    stw_destroy(a);
+    stw_backend_cuda_close(&b);
+    check_clean("destroyed stream");
+}
+
 /* A range of pieces that cannot be made while a stream captures: the request is served by new memory, and the capture goes on. */
 static void test_stitch_in_capture(void)
 {
@@ -247,6 +277,7 @@ int main(void)
         return 1;
     test_contexts();
     test_capture();
+    test_destroyed_stream();
     test_stitch_in_capture();
     test_kept_in_capture();
     test_devices();

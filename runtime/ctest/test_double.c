@@ -170,6 +170,13 @@ static void test_work(void)
     REFUSED(c.cu.event_record(e, of_a), "in a capture");
     CHECK_EQ(c.cu.capture_mode(&mode), CU_OK);
     CHECK(gpu->capture_end(a));
+    gpu->launch(b, at, GRANULE, 9, false);
+    gpu->destroy_stream(b);
+    CHECK_EQ(c.cu.is_capturing(of_b, &mode), CU_INVALID_HANDLE);
+    REFUSED(c.cu.event_record(e, of_b), "no more");
+    REFUSED(c.cu.stream_wait(of_b, e, 0), "no more");
+    CHECK_EQ(c.cu.synchronize(), CU_OK);
+    REFUSED(1, "not mapped"); /* its work was still to be done */
     CHECK_EQ(c.cu.event_destroy(e), CU_OK);
     REFUSED(c.cu.event_query(e), "dead");
     REFUSED(c.cu.event_record(e, of_a), "dead");
