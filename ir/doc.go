@@ -75,5 +75,5 @@
 //	R7  aligned buffers are at multiples of their alignment
 //	R8  Peak is within the capacity of the constraints
 //	R9  the plan keeps what kept buffers and regions have from requests without an address (VerifyKept)
-//	F1… the plan file: rule Fn is Pn of runtime/plan_load.c
+//	F1… the plan file: rule Fn is Pn of runtime/plan_check.c
 package ir

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Reading a plan file. Rule Fn is rule Pn of runtime/plan_load.c: the two readers check the same
+// Reading a plan file. Rule Fn is rule Pn of runtime/plan_check.c: the two readers check the same
 // things in the same order, and a test holds their verdicts against each other on damaged files.
 // F40 and F41 are this reader's alone: they concern what only people and tools look at.
 

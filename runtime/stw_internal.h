@@ -1,7 +1,7 @@
 /* stw_internal.h: the runtime's one state struct, and what its files share; what each of them shares by itself is in
  * a header of its name. Not installed.
  *
- *   plan_load.c     untrusted bytes -> entries, slots, atoms        (at creation)
+ *   plan_load.c, plan_check.c  untrusted bytes -> entries, slots, atoms        (at creation)
  *   stw_match.c     which entry of the plan is this request?        (rules: MATCHER.md)
  *   stw_alike.c     what may have been taken for another entry of it
  *   stw_repeat.c    what it repeats may be over, or come again

@@ -34,8 +34,8 @@
  * OPTIONAL flag, which a reader that does not know them skips, and give meaning to bytes that are
  * zero today only where ignoring them is safe.
  *
- * Validation (plan_load.c) is one linear pass over untrusted bytes; after it the hot path checks
- * nothing about the file. Rules are numbered P1… in plan_load.c's table of errors.
+ * Validation (plan_load.c, plan_check.c) is one linear pass over untrusted bytes; after it the hot path checks
+ * nothing about the file. Rules are numbered P1… in plan_check.c's table of errors.
  */
 #ifndef STW_PLAN_H
 #define STW_PLAN_H
