@@ -226,8 +226,9 @@ func TestScenarios(t *testing.T) {
 	}
 	ar := testkit.OpenArchive(t, "testdata/scenarios.txtar")
 	defer ar.Close(t)
-	var table, golden strings.Builder
+	var golden strings.Builder
 	steady := make(map[string]float64)
+	rows := make(map[bool][]*row)
 	for _, marks := range []bool{true, false} {
 		for _, sc := range testkit.Scenarios() {
 			name := fmt.Sprintf("%s/%s/%s", sc.Trainer, sc.Name, map[bool]string{true: "marks", false: "no marks"}[marks])
@@ -247,23 +248,54 @@ func TestScenarios(t *testing.T) {
 				name, r.usual.hits, r.usual.static, r.odd.hits, r.odd.static, r.recover,
 				r.o.stats.Hits, r.o.stats.Conflicts, r.o.stats.TooLarge, r.o.stats.Dynamic, r.o.stats.Unknown, r.o.stats.Slow, r.o.stats.Restarts,
 				r.live, r.plan[0], r.plan[1], r.heap[0], r.heap[1], r.o.stats.MovedBytes)
-			per := func(n uint64) float64 { return float64(n) / float64(r.live) }
-			odd := "-"
-			if r.odd.static > 0 {
-				odd = fmt.Sprintf("%.4f", r.odd.rate())
-			}
-			fmt.Fprintf(&table, "| %s | %s | %s | %.4f | %s | %d | %.4f / %.4f | %.4f / %.4f | %.3f |\n",
-				name, sc.Shows, oddClasses(r.odd), r.usual.rate(), odd, r.recover, per(r.plan[0]), per(r.heap[0]), per(r.plan[1]), per(r.heap[1]), per(r.o.stats.MovedBytes)/float64(len(r.o.steps)))
+			rows[marks] = append(rows[marks], r)
 		}
 	}
 	ar.Compare(t, "counts", golden.String())
-	t.Log("\n| scenario | shows | odd steps: hit / conflict / large / dynamic / unknown | hits, usual steps | odd steps | steps to recover | peak / live, 512 B, nothing moved: plan / heap | 2 MiB: plan / heap | moved / live in a step |\n|---|---|---|---|---|---|---|---|---|\n" + table.String())
+	if testing.Verbose() {
+		t.Log("\n" + table(testkit.Scenarios(), rows[true], rows[false]))
+	}
 }
 
-func oddClasses(a tally) string {
-	c := &a.classes
-	return fmt.Sprintf("%d / %d / %d / %d / %d", c[model.Hit], c[model.Conflict], c[model.TooLarge], c[model.Dynamic], c[model.Unknown])
+// table has a row for each scenario; where it is not the same, what holds with the marks seen, then with them hidden.
+func table(list []testkit.Scenario, seen, hidden []*row) string {
+	var b strings.Builder
+	b.WriteString("| scenario | shows | hits, usual steps | hits, odd steps | peak / bound, 2 MiB: plan | heap | nothing moved: plan | heap | moved / bound in a step | steps to recover |\n|---|---|---|---|---|---|---|---|---|---|\n")
+	for i, sc := range list {
+		fmt.Fprintf(&b, "| %s, %s | %s |", sc.Trainer, strings.ReplaceAll(strings.ReplaceAll(sc.Name, ", ", ","), ",", ", "), sc.Shows)
+		for _, cell := range []func(*row) string{
+			func(r *row) string { return fmt.Sprintf("%.4f", r.usual.rate()) },
+			func(r *row) string {
+				if r.odd.static == 0 {
+					return "–"
+				}
+				return fmt.Sprintf("%.4f", r.odd.rate())
+			},
+			func(r *row) string { return r.per(r.plan[1]) },
+			func(r *row) string { return r.per(r.heap[1]) },
+			func(r *row) string { return r.per(r.plan[0]) },
+			func(r *row) string { return r.per(r.heap[0]) },
+			func(r *row) string { return r.per(r.o.stats.MovedBytes / uint64(len(r.o.steps))) },
+			func(r *row) string {
+				if r.recover < 0 {
+					return "never"
+				}
+				return fmt.Sprint(r.recover)
+			},
+		} {
+			a, h := cell(seen[i]), cell(hidden[i])
+			if a != h {
+				a += " / " + h
+			}
+			fmt.Fprintf(&b, " %s |", a)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
 }
+
+// per is n bytes over what lived at most: no less can be reserved.
+func (r *row) per(n uint64) string { return fmt.Sprintf("%.4f", float64(n)/float64(r.live)) }
 
 // judge holds a row against what the runtime owes, or against its known shortfall.
 func (r *row) judge(t *testing.T, name string, marks bool) {
@@ -298,48 +330,4 @@ func (r *row) judge(t *testing.T, name string, marks bool) {
 	if os.Getenv("SHORTFALLS") != "" && now != (shortfall{}) { // prints the table anew
 		fmt.Printf("\t%q: {%d, [2]float64{%.1f, %.1f}},\n", name, now.recover, now.over[0], now.over[1])
 	}
-}
-
-// TestScenariosAsProfiles records every scenario, odd steps and all, and plans from that: the compiler takes it,
-// the plan verifies (Compile does that), and its program, played with it, gets no memory that is in use and
-// reserves no more than with the heap alone.
-func TestScenariosAsProfiles(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles some forty programs")
-	}
-	for _, sc := range testkit.Scenarios() {
-		if sc.Spec != "" {
-			continue
-		}
-		p := sc.Play(testkit.Trainers()[sc.Trainer])
-		c, err := compiler.Compile(context.Background(), p.Trace(), compiler.Options{Effort: compiler.Fast})
-		if err != nil {
-			t.Errorf("%s, %s: %v", sc.Trainer, sc.Name, err)
-			continue
-		}
-		s := scriptOf(t, &sc, p, true)
-		o, err := play(s, compiler.ModelPlan(c.Plan), memories[0], nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		h, err := play(s, nil, memories[0], nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if o.overlaps > 0 {
-			t.Errorf("%s, %s: %d overlaps", sc.Trainer, sc.Name, o.overlaps)
-		}
-		if over := 100 * (float64(o.stats.PeakReservedBytes)/float64(h.stats.PeakReservedBytes) - 1); over > tolerance {
-			t.Errorf("%s, %s: with the plan made from it the program reserves %.1f %% more than the heap alone", sc.Trainer, sc.Name, over)
-		}
-		t.Logf("%s, %s: %d steps from %q; holds %v; hits %d conflicts %d dynamic %d unknown %d of %d; over heap %.1f %%", sc.Trainer, sc.Name, c.Steps.N(), c.Steps.Source, holds(c),
-			o.stats.Hits, o.stats.Conflicts, o.stats.Dynamic, o.stats.Unknown, o.stats.Requests, 100*(float64(o.stats.PeakReservedBytes)/float64(h.stats.PeakReservedBytes)-1))
-	}
-}
-
-func holds(c *compiler.Compiled) string {
-	if c.Rehearsal == nil {
-		return "all, unrehearsed"
-	}
-	return fmt.Sprintf("%s, rehearsed %.1f %% over", c.Rehearsal.Holds, 100*(float64(c.Rehearsal.Kept())/float64(c.Rehearsal.Heap)-1))
 }
