@@ -23,7 +23,7 @@ RT_CORE += $(addprefix $(RT)/,stw_order.c stw_wait.c stw_marks.c stw_stitch.c st
 RT_HEADERS += $(RT)/stw_stitch.h $(RT)/stw_order.h $(RT)/ctest/late.h
 RT_TESTS += test_order
 RT_CORE += $(addprefix $(RT)/,stw_idle.c stw_lent.c)
-RT_HEADERS += $(RT)/stw_idle.h
+RT_HEADERS += $(RT)/stw_idle.h $(RT)/ctest/bench.h
 RT_TESTS += test_idle
 RT_TESTS += test_torch
 RT_HEADERS += $(RT)/ctest/record_file.h
@@ -61,6 +61,7 @@ $(RT_OUT)/$(1)/%: $(RT_OUT)/$(1)/ctest/%.o $(RT_OUT)/$(1)/ctest/support.o $(RT_C
 $(RT_OUT)/$(1)/test_order $(RT_OUT)/$(1)/test_records: $(RT_OUT)/$(1)/ctest/late.o
 $(RT_OUT)/$(1)/test_records: $(RT_OUT)/$(1)/ctest/records.o
 $(RT_OUT)/$(1)/test_records: RT_WRAP := -Wl,--wrap=mmap,--wrap=mremap,--wrap=munmap
+$(RT_OUT)/$(1)/bench: $(addprefix $(RT_OUT)/$(1)/ctest/bench_,plan.o idle.o heap.o threads.o)
 $(RT_OUT)/$(1)/test_torch: $(addprefix $(RT_OUT)/$(1)/torch/,devices.o plug.o pools.o conf.o canary.o)
 $(RT_OUT)/$(1)/libcuda.so.1: $(RT_DOUBLE) $(RT_HEADERS)
 	@mkdir -p $$(dir $$@)

@@ -1,0 +1,122 @@
+/* bench_heap.c: the heap alone. */
+#include "bench.h"
+
+/* A heap with `holes` holes between live blocks of 1 unit; small: all below 1 MiB. */
+static stw_allocator *holes_heap(uint32_t holes, bool small, size_t granule)
+{
+    stw_allocator *a = make(NULL, granule);
+    uint64_t seed = 1;
+    void **live = calloc(2 * holes, sizeof *live);
+    for (uint32_t i = 0; live && i < 2 * holes; i++) {
+        uint64_t r = check_random(&seed);
+        live[i] = stw_malloc(a, i % 2 == 0 ? 512 : small ? (1 + r % 2000) * 512 : (2048 + r % 10000) * 512, 0);
+    }
+    for (uint32_t i = 1; live && i < 2 * holes; i += 2)
+        stw_free(a, live[i]);
+    free(live);
+    for (int i = 0; i < STEP; i++) {
+        uint64_t r = check_random(&seed);
+        sizes[i] = small ? (1 + r % 2000) * 512 : (2048 + r % 10000) * 512;
+    }
+    return a;
+}
+
+/* How many blocks a search passes on its way to a free one. */
+static void print_depth(const stw_heap *h)
+{
+    uint64_t n = 0, sum = 0, most = 0;
+    for (uint32_t b = h->last; b; b = h->blocks[b].prev) {
+        uint64_t depth = 1;
+        if (h->blocks[b].used || h->blocks[b].units < STW_SMALL_UNITS)
+            continue;
+        for (uint32_t t = b; (t = h->blocks[t].up) != 0;)
+            depth++;
+        n++;
+        sum += depth;
+        most = depth > most ? depth : most;
+    }
+    if (n)
+        printf("%.2f blocks to a hole, at most %llu", (double)sum / (double)n, (unsigned long long)most);
+    puts("");
+}
+
+static void heap_row(const char *what, stw_allocator *a, size_t n, size_t window)
+{
+    stw_stats s;
+    row(what, measure_load(&(load){.a = a, .sizes = sizes, .n = n, .window = window}, &s));
+    print_depth(a->streams[0].heap);
+}
+
+typedef struct {
+    stw_allocator *a;
+    void **live;
+    uint64_t n, seed;
+    size_t bytes;
+} scattered;
+
+static void scattered_pairs(void *ctx, size_t n)
+{
+    scattered *s = ctx;
+    for (size_t i = 0; i < n; i++) {
+        void **p = &s->live[check_random(&s->seed) % s->n];
+        stw_free(s->a, *p);
+        *p = stw_malloc(s->a, s->bytes, 0);
+    }
+}
+
+/* As many live blocks of one size as holes, those in one list or one tree; freed is any, so that hardly a record is in the cache. */
+static void scattered_row(const char *size, size_t bytes, uint64_t holes)
+{
+    scattered s = {make(NULL, BIG_GRANULE), calloc(holes, sizeof *s.live), holes, 7, bytes};
+    char what[100];
+    for (uint64_t i = 0; s.live && i < 2 * holes; i++) {
+        s.live[i / 2] = stw_malloc(s.a, bytes, 0);
+        stw_malloc(s.a, 512, 0);
+    }
+    for (uint64_t i = 0; s.live && i < holes; i++) /* the even ones lie before those that are remembered */
+        stw_free(s.a, (char *)s.live[i] - bytes - 512);
+    snprintf(what, sizeof what, "%s each, freed anywhere, %llu holes", size, (unsigned long long)holes);
+    bare_row(what, measure(scattered_pairs, &s));
+    free(s.live);
+    stw_destroy(s.a);
+}
+
+void heap_rows(void)
+{
+    static const uint32_t holes[] = {10, 10000, 100000};
+    static const char *const range[] = {"1 to 6 MiB", "0.5 KiB to 1 MiB"};
+    char what[100];
+    stw_allocator *a = make(NULL, BIG_GRANULE);
+    group("the heap alone");
+    sizes[0] = 64;
+    heap_row("64 bytes", a, 1, 1);
+    heap_row("64 bytes, freed 64 requests later", a, 1, WINDOW);
+    stw_destroy(a);
+    for (int small = 1; small >= 0; small--)
+        for (int i = 0; i < 3; i++) {
+            a = holes_heap(holes[i], small, BIG_GRANULE);
+            snprintf(what, sizeof what, "%s, %u holes", range[small], holes[i]);
+            heap_row(what, a, STEP, 1);
+            stw_destroy(a);
+        }
+    for (uint64_t n = 10000; n <= 100000; n *= 10)
+        scattered_row("512 KiB", 512 << 10, n);
+    for (uint64_t n = 10000; n <= 100000; n *= 10)
+        scattered_row("2 MiB", 2 << 20, n);
+    group("the heap after a trim: 10,000 holes, granules of 64 KiB");
+    for (int small = 1; small >= 0; small--) {
+        a = holes_heap(10000, small, GRANULE);
+        stw_stats s;
+        stw_get_stats(a, &s);
+        uint64_t reserved = s.reserved_bytes;
+        double t = cpu();
+        uint64_t bytes = stw_trim(a);
+        t = cpu() - t;
+        row(range[small], measure_load(&(load){.a = a, .sizes = sizes, .n = STEP, .window = 1}, &s));
+        printf("%.1f %% given back, in %.2f ms\n", share(bytes, reserved), t / 1e6);
+        snprintf(what, sizeof what, "%s, and one before every 1,000 pairs", range[small]);
+        row(what, measure_load(&(load){.a = a, .sizes = sizes, .n = STEP, .window = 1, .trim = true}, &s));
+        printf("%.0f granules a trim\n", s.trims ? (double)s.returned_bytes / (double)s.trims / GRANULE : 0);
+        stw_destroy(a);
+    }
+}
