@@ -3,6 +3,9 @@
  * together where there are several), so that what else runs on the machine counts little. Times say
  * something about one machine; the ratios, the growth down a group of rows and the counts are what
  * to look at. Memory is bare addresses: no row pays for pages.
+ *
+ *     bench            every group
+ *     bench heap       one of plan, streams, idle, heap, threads
  */
 #define _GNU_SOURCE
 #include "bench.h"
@@ -10,7 +13,7 @@
 #include <dlfcn.h>
 #include <time.h>
 
-enum { ROUND_NS = 2000000 };
+enum { ROUND_NS = 2000000, APART_NS = 100 };
 
 test_backend memory;
 size_t sizes[STEP * LAPS * 2];
@@ -83,6 +86,24 @@ double measure(pairs_fn *pairs, void *ctx)
     return median(times, ROUNDS);
 }
 
+void apart(double pair, pairs_fn *mallocs, pairs_fn *frees, void *ctx)
+{
+    enum { TURNS = 501 };
+    static double in[TURNS], out[TURNS];
+    if (pair > APART_NS) {
+        for (int i = 0; i < TURNS; i++) {
+            const double t = clock_ns(CLOCK_MONOTONIC); /* which costs next to nothing; a turn that was interrupted is no median */
+            mallocs(ctx, WINDOW);
+            const double between = clock_ns(CLOCK_MONOTONIC);
+            frees(ctx, WINDOW);
+            in[i] = (between - t) / WINDOW;
+            out[i] = (clock_ns(CLOCK_MONOTONIC) - between) / WINDOW;
+        }
+        printf("malloc %.0f, free %.0f", median(in, TURNS), median(out, TURNS));
+    }
+    puts("");
+}
+
 /* ---- requests to us: a round trip of sizes, each freed `window` requests later ---- */
 
 static void load_pairs(void *ctx, size_t n)
@@ -125,6 +146,28 @@ stw_allocator *make(builder *b, size_t granule)
 double share(uint64_t part, uint64_t whole)
 {
     return whole ? 100 * (double)part / (double)whole : 0;
+}
+
+static void load_mallocs(void *ctx, size_t n)
+{
+    load *l = ctx;
+    for (size_t i = 0; i < n; i++) {
+        l->live[i] = stw_malloc(l->a, l->sizes[l->at], 0);
+        l->at = l->at + 1 == l->n ? 0 : l->at + 1;
+    }
+}
+
+static void load_frees(void *ctx, size_t n)
+{
+    load *l = ctx;
+    for (size_t i = 0; i < n; i++)
+        stw_free(l->a, l->live[i]);
+}
+
+void load_apart(double pair, load *l)
+{
+    apart(pair, load_mallocs, load_frees, l);
+    load_frees(l, WINDOW);
 }
 
 double measure_load(load *l, stw_stats *s)
@@ -198,14 +241,16 @@ static void plain_rows(void)
     bare_row("mimalloc, freed 64 requests later", measure(plain_window, &mimalloc));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
-    printf("ns for malloc + free: thread CPU time, median of %d rounds\n", ROUNDS);
+    static const struct {
+        const char *name;
+        void (*rows)(void);
+    } groups[] = {{"plan", plan_rows}, {"streams", stream_rows}, {"idle", dynamic_rows}, {"heap", heap_rows}, {"threads", thread_rows}};
+    printf("ns for malloc + free: thread CPU time, median of %d rounds; apart: on the clock\n", ROUNDS);
     plain_rows();
-    plan_rows();
-    stream_rows();
-    dynamic_rows();
-    heap_rows();
-    thread_rows();
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++)
+        if (argc < 2 || strcmp(argv[1], groups[i].name) == 0)
+            groups[i].rows();
     return 0;
 }

@@ -50,6 +50,9 @@ double median(double *v, size_t n);
 double measure(pairs_fn *pairs, void *ctx);
 /* Of the pairs of a load; *s: what was counted meanwhile. What is still held is freed. */
 double measure_load(load *l, stw_stats *s);
+/* Ends the row of a pair: where that is above 100 ns, with those of a malloc and of a free, in turns of WINDOW of each. */
+void apart(double pair, pairs_fn *mallocs, pairs_fn *frees, void *ctx);
+void load_apart(double pair, load *l);
 /* An allocator with the plan, or without one where b is NULL, over bare addresses. */
 stw_allocator *make(builder *b, size_t granule);
 

@@ -36,15 +36,17 @@ static void print_depth(const stw_heap *h)
         most = depth > most ? depth : most;
     }
     if (n)
-        printf("%.2f blocks to a hole, at most %llu", (double)sum / (double)n, (unsigned long long)most);
-    puts("");
+        printf("%.2f blocks to a hole, at most %llu  ", (double)sum / (double)n, (unsigned long long)most);
 }
 
 static void heap_row(const char *what, stw_allocator *a, size_t n, size_t window)
 {
     stw_stats s;
-    row(what, measure_load(&(load){.a = a, .sizes = sizes, .n = n, .window = window}, &s));
+    load l = {.a = a, .sizes = sizes, .n = n, .window = window};
+    const double ns = measure_load(&l, &s);
+    row(what, ns);
     print_depth(a->streams[0].heap);
+    load_apart(ns, &l);
 }
 
 typedef struct {
@@ -52,6 +54,7 @@ typedef struct {
     void **live;
     uint64_t n, seed;
     size_t bytes;
+    void *next[WINDOW];
 } scattered;
 
 static void scattered_pairs(void *ctx, size_t n)
@@ -64,10 +67,27 @@ static void scattered_pairs(void *ctx, size_t n)
     }
 }
 
+static void scattered_mallocs(void *ctx, size_t n)
+{
+    scattered *s = ctx;
+    for (size_t i = 0; i < n; i++)
+        s->next[i] = stw_malloc(s->a, s->bytes, 0);
+}
+
+static void scattered_frees(void *ctx, size_t n)
+{
+    scattered *s = ctx;
+    for (size_t i = 0; i < n; i++) {
+        void **p = &s->live[check_random(&s->seed) % s->n];
+        stw_free(s->a, *p);
+        *p = s->next[i];
+    }
+}
+
 /* As many live blocks of one size as holes, those in one list or one tree; freed is any, so that hardly a record is in the cache. */
 static void scattered_row(const char *size, size_t bytes, uint64_t holes)
 {
-    scattered s = {make(NULL, BIG_GRANULE), calloc(holes, sizeof *s.live), holes, 7, bytes};
+    scattered s = {make(NULL, BIG_GRANULE), calloc(holes, sizeof *s.live), holes, 7, bytes, {NULL}};
     char what[100];
     for (uint64_t i = 0; s.live && i < 2 * holes; i++) {
         s.live[i / 2] = stw_malloc(s.a, bytes, 0);
@@ -76,7 +96,9 @@ static void scattered_row(const char *size, size_t bytes, uint64_t holes)
     for (uint64_t i = 0; s.live && i < holes; i++) /* the even ones lie before those that are remembered */
         stw_free(s.a, (char *)s.live[i] - bytes - 512);
     snprintf(what, sizeof what, "%s each, freed anywhere, %llu holes", size, (unsigned long long)holes);
-    bare_row(what, measure(scattered_pairs, &s));
+    const double ns = measure(scattered_pairs, &s);
+    row(what, ns);
+    apart(ns, scattered_mallocs, scattered_frees, &s);
     free(s.live);
     stw_destroy(s.a);
 }

@@ -78,10 +78,12 @@ static void guests_row(const char *more, guests_load g)
     stw_allocator *a = guests_plan(&g);
     stw_stats s;
     uint64_t steps = a->idle.steps;
-    double ns = measure_load(&(load){.a = a, .sizes = sizes, .n = STEP, .window = g.window}, &s);
+    load l = {.a = a, .sizes = sizes, .n = STEP, .window = g.window};
+    double ns = measure_load(&l, &s);
     snprintf(what, sizeof what, "%u of %u atoms taken%s", g.guests, g.atoms, more);
     row(what, ns);
-    printf("%.1f %% guests, %.1f steps a request\n", share(s.guests, s.requests), (double)(a->idle.steps - steps) / (double)s.requests);
+    printf("%.1f %% guests, %.1f steps a request  ", share(s.guests, s.requests), (double)(a->idle.steps - steps) / (double)s.requests);
+    load_apart(ns, &l);
     stw_destroy(a);
 }
 
