@@ -86,20 +86,25 @@ static void search_list(stw_allocator *a, stw_atoms within, uint32_t list, stw_s
     const stw_parts *l = &a->plan.lent;
     const uint32_t *bounds = a->plan.bounds, end = l->first[list + 1];
     const uint16_t class = stwi_class(q->units);
-    stw_atoms lent[STW_LENT_RANGES];
-    uint32_t k = l->first[list], n = 0;
+    uint32_t k = l->first[list], left = STW_LENT_RANGES;
     for (uint32_t rest = end - k; rest > 0 && l->range[k].end <= within.begin;) { /* the first one that reaches into the stream's range */
         const uint32_t half = (rest + 1) / 2;
         k += l->range[k + half - 1].end <= within.begin ? half : 0;
         rest -= half;
     }
-    for (; n < STW_LENT_RANGES && (k = stwi_class_next(l->classes, k, end, class)) < end && l->range[k].begin < within.end; k++) {
-        const stw_atoms r = l->range[k];
-        lent[n].begin = r.begin > within.begin ? r.begin : within.begin;
-        lent[n].end = r.end < within.end ? r.end : within.end;
-        n += bounds[lent[n].end] - bounds[lent[n].begin] >= q->units;
+    while (left > 0 && (k = stwi_class_next(l->classes, k, end, class)) < end && l->range[k].begin < within.end) {
+        stw_atoms lent[STW_LENT_BATCH];
+        uint32_t n = 0;
+        for (const uint32_t stop = end - k > STW_LENT_BATCH ? k + STW_LENT_BATCH : end; k < stop && n < left; k++) { /* without branches */
+            const stw_atoms r = l->range[k];
+            lent[n].begin = r.begin > within.begin ? r.begin : within.begin;
+            lent[n].end = r.end < within.end ? r.end : within.end;
+            n += (lent[n].begin < lent[n].end) & (bounds[lent[n].end] - bounds[lent[n].begin] >= q->units);
+        }
+        left -= n;
+        if (stwi_idle_search(&a->idle, bounds, a->occupied, lent, n, q))
+            return;
     }
-    stwi_idle_search(&a->idle, bounds, a->occupied, lent, n, q);
 }
 
 /* The same as a bitmap. */

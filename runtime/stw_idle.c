@@ -9,9 +9,14 @@
  *     room         12       40        9       3            40 units at most
  *
  * Only what comes free can make a stretch larger, and only one that has those atoms: their words are said to be roomy, one word
- * for nearly every free, and the promise is kept. Requests that take atoms have nothing to say. A search that finds less in a word than its room
+ * for nearly every free, and the promise is kept. A search that finds less in a word than its room
  * lowers it to the largest run that touches the word. So what is too small is looked at once for each time that something came or went there; a
- * search costs atoms / 2048 looks, the runs that are large enough, as many as it wants, their words, eight at a time, and a few words for each range.
+ * search costs atoms / 2048 looks, the runs that are large enough, as many as it wants, their words, and a few words for each range. Ranges that
+ * share a word are looked at together.
+ *
+ * A run that is long is not read from end to end: `busy` says of each word whether an atom of it may be taken, 64 words at once. Whoever takes
+ * atoms says so, for the hot path whoever ends a run of steps (stw_step.c), one by one if they are few, else it may be anywhere. A search
+ * that reads words and finds nothing there says so, too.
  */
 #include "stw_idle.h"
 
@@ -58,16 +63,18 @@ static bool has(const uint64_t *bits, uint32_t atom)
 bool stwi_idle_make(stw_idle *i, uint32_t n_atoms)
 {
     *i = (stw_idle){.n_atoms = n_atoms, .words = n_atoms / 64 + 1};
-    i->mapped_bytes = (i->words + (size_t)STW_CLASS_PAD) * sizeof *i->room;
-    if ((i->room = stwi_map(i->mapped_bytes)) == NULL)
+    const uint32_t busy = i->words / 64 + 1;
+    i->mapped_bytes = busy * sizeof *i->busy + (i->words + (size_t)STW_CLASS_PAD) * sizeof *i->room;
+    if ((i->busy = stwi_map(i->mapped_bytes)) == NULL)
         return false;
+    i->room = (uint16_t *)(i->busy + busy);
     stwi_idle_forget(i);
     return true;
 }
 
 void stwi_idle_drop(stw_idle *i)
 {
-    stwi_unmap(i->room, i->mapped_bytes);
+    stwi_unmap(i->busy, i->mapped_bytes);
 }
 
 void stwi_idle_forget(stw_idle *i)
@@ -76,13 +83,18 @@ void stwi_idle_forget(stw_idle *i)
         stwi_idle_more(i, w);
 }
 
+void stwi_idle_unknown(stw_idle *i)
+{
+    stwi_bits_set(i->busy, 0, i->words, true);
+}
+
 /* A run has `units`: it is kept if it is the smallest so far. What is too small wraps to no less than over is at first. No branch: one
  * run is as good as random after the other. */
 static inline void note(stw_search *s, uint32_t from, uint32_t units)
 {
-    const uint32_t over = units - s->units;
+    uint32_t over;
+    s->fits -= !__builtin_sub_overflow(units, s->units, &over);
     const bool better = over < s->over;
-    s->fits -= units >= s->units;
     s->from = better ? from : s->from;
     s->over = better ? over : s->over;
 }
@@ -91,6 +103,16 @@ static inline void note(stw_search *s, uint32_t from, uint32_t units)
 static inline bool over(const stw_search *s)
 {
     return s->fits == 0 || s->over == 0;
+}
+
+/* The runs that begin and end in the word of atom `at`, whose bounds are at b. */
+static inline void note_runs(stw_search *s, const uint32_t *b, uint32_t at, uint64_t begins, uint64_t ends, uint64_t *steps)
+{
+    for (; ends != 0 && !over(s); begins &= begins - 1, ends &= ends - 1) {
+        const uint64_t from = (uint64_t)__builtin_ctzll(begins), to = (uint64_t)__builtin_ctzll(ends);
+        note(s, at + (uint32_t)from, b[to] - b[from]);
+        ++*steps;
+    }
 }
 
 /* Lowers the room of word w to the largest run that touches it, and of the words that its last run fills to that one. */
@@ -118,22 +140,36 @@ static inline two pair(const uint64_t *words)
     return v;
 }
 
-/* The first word from w on that has a busy atom, or `last`. Not inline: the search has no registers to spare. */
-static __attribute__((noinline)) uint32_t skip_idle(const uint64_t *occupied, uint32_t w, uint32_t last)
+/* The first word from w on that may have a busy atom, or `last`, which is not below w. */
+static inline uint32_t next_busy(const stw_idle *i, uint32_t w, uint32_t last)
 {
-    while (w < last && occupied[w] == 0) {
-        w++;
-        for (; w % 8 == 0 && w + 8 <= last; w += 8) {
-            const two any = pair(occupied + w) | pair(occupied + w + 2) | pair(occupied + w + 4) | pair(occupied + w + 6);
-            if ((any[0] | any[1]) != 0)
-                break;
+    const uint64_t near = i->busy[w >> 6] >> (w & 63);
+    if (near == 0)
+        return (uint32_t)stwi_bits_next(i->busy, w, last, true);
+    w += (uint32_t)__builtin_ctzll(near);
+    return w < last ? w : last;
+}
+
+/* The same that has one. Not inline: the search has no registers to spare. */
+static __attribute__((noinline)) uint32_t skip_idle(stw_idle *i, const uint64_t *occupied, uint32_t w, uint32_t last)
+{
+    for (w = next_busy(i, w, last); w < last && occupied[w] == 0; w = next_busy(i, w, last)) {
+        const uint32_t from = w;
+        while (w < last && occupied[w] == 0) {
+            w++;
+            for (; w % 8 == 0 && w + 8 <= last; w += 8) {
+                const two any = pair(occupied + w) | pair(occupied + w + 2) | pair(occupied + w + 4) | pair(occupied + w + 6);
+                if ((any[0] | any[1]) != 0)
+                    break;
+            }
         }
+        stwi_bits_set(i->busy, from, w, false);
     }
     return w;
 }
 
 /* Looks at the parts of runs in the atoms [from, to), the lowest first; returns the words and runs it looked at. */
-static inline uint64_t search_range(stw_idle *i, const uint32_t *bounds, const uint64_t *occupied, uint32_t from, uint32_t to, uint16_t class,
+static __attribute__((noinline)) uint64_t search_range(stw_idle *i, const uint32_t *bounds, const uint64_t *occupied, uint32_t from, uint32_t to, uint16_t class,
                                     stw_search *search)
 {
     const uint32_t first = from >> 6, last = (to - 1) >> 6;
@@ -173,24 +209,20 @@ static inline uint64_t search_range(stw_idle *i, const uint32_t *bounds, const u
                 lower(i, bounds, occupied, vain);
             vain = STW_NOWHERE;
         }
-        for (; ends != 0 && !over(&s); begins &= begins - 1, ends &= ends - 1) {
-            begin = at + (uint32_t)__builtin_ctzll(begins);
-            note(&s, begin, bounds[at + (uint32_t)__builtin_ctzll(ends)] - bounds[begin]);
-            steps++;
-        }
+        note_runs(&s, bounds + at, at, begins, ends, &steps);
         if (over(&s))
             break;
         const bool seen = s.fits == fits && w >= whole && w < part && i->room[w] >= class; /* and nothing found that fits, so far */
         open = idle >> 63;
-        if (begins != 0) {
-            begin = at + (uint32_t)__builtin_ctzll(begins);
+        if (open && begins != 0) {
+            begin = at + 63 - (uint32_t)__builtin_clzll(begins);
             vain = seen ? w : STW_NOWHERE;
         } else if (seen && !open) {
             lower(i, bounds, occupied, w);
         }
         w++;
-        if (open)
-            w = skip_idle(occupied, w, last);
+        if (open && w < last)
+            w = skip_idle(i, occupied, w, last);
     }
     if (open && !over(&s))
         note(&s, begin, bounds[to] - bounds[begin]);
@@ -198,20 +230,57 @@ static inline uint64_t search_range(stw_idle *i, const uint32_t *bounds, const u
     return steps;
 }
 
+/* The same for atoms of one word, of one range or several. */
+static inline uint64_t search_word(stw_idle *i, const uint32_t *bounds, const uint64_t *occupied, uint32_t w, uint64_t lent, uint16_t class,
+                                   stw_search *search)
+{
+    stw_search s = *search;
+    const uint32_t at = w << 6;
+    const uint64_t idle = lent & ~occupied[w], before = idle << 1;
+    uint64_t steps = 1;
+    if (i->room[w] < class || idle == 0)
+        return steps;
+    note_runs(&s, bounds + at, at, idle & ~before, before & ~idle, &steps);
+    if (idle >> 63 && !over(&s)) {
+        const uint32_t begin = at + 64 - (idle == ~UINT64_C(0) ? 64 : (uint32_t)__builtin_clzll(~idle));
+        note(&s, begin, bounds[at + 64] - bounds[begin]);
+    }
+    if (s.fits == search->fits && i->room[w] == STW_ROOMY)
+        lower(i, bounds, occupied, w);
+    *search = s;
+    return steps;
+}
+
+static inline bool in_word(stw_atoms r, uint32_t w)
+{
+    return r.begin >> 6 == w && (r.end - 1) >> 6 == w;
+}
+
 bool stwi_idle_search(stw_idle *i, const uint32_t *bounds, const uint64_t *occupied, const stw_atoms *ranges, uint32_t n, stw_search *search)
 {
     const uint16_t class = stwi_class(search->units);
-    stw_search s = *search;
     uint64_t steps = 0;
-    for (uint32_t k = 0; k < n && !over(&s); k++)
-        steps += search_range(i, bounds, occupied, ranges[k].begin, ranges[k].end, class, &s);
+    for (uint32_t k = 0; k < n && !over(search);) {
+        const uint32_t w = ranges[k].begin >> 6;
+        uint64_t lent = 0;
+        for (; k < n && in_word(ranges[k], w); k++)
+            lent |= stwi_mask(ranges[k].begin & 63, (ranges[k].begin & 63) + (ranges[k].end - ranges[k].begin));
+        if (lent != 0) {
+            steps += search_word(i, bounds, occupied, w, lent, class, search);
+        } else {
+            steps += search_range(i, bounds, occupied, ranges[k].begin, ranges[k].end, class, search);
+            k++;
+        }
+    }
     i->steps += steps;
-    *search = s;
-    return over(&s);
+    return over(search);
 }
 
 const char *stwi_idle_check(const stw_idle *i, const uint32_t *bounds, const uint64_t *occupied)
 {
+    for (uint32_t w = 0; w < i->words; w++)
+        if (occupied[w] != 0 && !has(i->busy, w))
+            return "a word of the occupancy has atoms that are taken, and nobody was told";
     for (uint32_t begin = 0, end; begin < i->n_atoms; begin = end + 1) {
         for (end = begin; end < i->n_atoms && !has(occupied, end);)
             end++;

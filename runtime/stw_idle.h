@@ -10,7 +10,8 @@
 
 typedef struct {
     uint32_t n_atoms, words;
-    uint16_t *room; /* per word of the occupancy: what a search may hope to find there (stw_idle.c), a class */
+    uint64_t *busy; /* bit per word of the occupancy: an atom of it may be taken */
+    uint16_t *room; /* per word: what a search may hope to find there (stw_idle.c), a class; behind busy in one mapping */
     size_t mapped_bytes;
     uint64_t steps; /* of the searches, ever: words and runs looked at */
 } stw_idle;
@@ -37,6 +38,15 @@ static inline uint16_t stwi_class(uint32_t units)
     uint32_t shift = 21 - (uint32_t)__builtin_clz(units);
     return (uint16_t)(shift << 10) + (uint16_t)(units >> shift);
 }
+
+/* The atoms [begin, end) are taken, not empty. */
+static inline void stwi_idle_taken(stw_idle *i, uint32_t begin, uint32_t end)
+{
+    for (uint32_t w = begin >> 6; w <= (end - 1) >> 6; w++)
+        i->busy[w >> 6] |= UINT64_C(1) << (w & 63);
+}
+
+void stwi_idle_unknown(stw_idle *i); /* atoms were taken, nobody knows which */
 
 #define STW_CLASS_PAD 8u /* elements behind an array of classes that may be read */
 uint32_t stwi_class_far(const uint16_t *classes, uint32_t i, uint32_t end, uint16_t least);
@@ -72,7 +82,7 @@ static inline stw_search stwi_search_for(uint32_t units)
     return (stw_search){units, STW_NOWHERE, 0 - units, STW_FITS};
 }
 
-/* Looks at the runs in those ranges of atoms, ascending, none of them empty; what is outside of a range is no part of a run.
+/* Looks at the runs in those ranges of atoms, ascending, none of them empty, no two without an atom between them, which is no part of a run.
  * True: the search is over, nothing could be better. */
 bool stwi_idle_search(stw_idle *i, const uint32_t *bounds, const uint64_t *occupied, const stw_atoms *ranges, uint32_t n, stw_search *s);
 const char *stwi_idle_check(const stw_idle *i, const uint32_t *bounds, const uint64_t *occupied);

@@ -230,6 +230,7 @@ uint32_t stwi_guest_sweep_locked(stw_allocator *a, const stw_stream *s, uint32_t
  * knows its life, or a whole step where it does not; NULL: not known. */
 const uint64_t *stwi_guest_needs_locked(stw_allocator *a, uint32_t entry);
 #define STW_LENT_RANGES 32u /* that a search looks into, of those that are large enough */
+#define STW_LENT_BATCH 16u  /* of the list that are read before they are looked into: it may be over then */
 #define STW_SWEEP_PART 16u /* the shortest life tried is this part of a step */
 #define STW_SWEEP_WORK 64u /* entries that a request pays for */
 /* First atom i with bounds[i] >= unit. */
@@ -250,18 +251,29 @@ static inline uint64_t stwi_arena_atoms(const stw_rec *r, uint32_t *begin, uint3
     return r->atoms;
 }
 
-/* The record of what covers the atoms [begin, end), of that mask, for stream s. */
-static inline stw_rec stwi_arena_rec(const stw_allocator *a, uint64_t key, uint64_t units, uint32_t begin, uint32_t end, uint64_t mask,
-                                     const stw_stream *s, bool guest, uint32_t fate)
+/* *r becomes the record of what covers the atoms [begin, end), of that mask, for stream s. Field by field: a copy of the whole would wait for its parts
+ * to be written. */
+static inline void stwi_arena_rec(stw_rec *r, const stw_allocator *a, uint64_t key, uint64_t units, uint32_t begin, uint32_t end, uint64_t mask,
+                                  const stw_stream *s, bool guest, uint32_t fate)
 {
-    return (stw_rec){.key = key, .atoms = mask ? mask : (uint64_t)end << 32 | begin, .units = (uint32_t)units, .ref = begin >> 6,
-                     .stream = s->index & STW_STREAM_MASK, .guest = guest, .planned = 1, .wide = mask == 0, .ordered = a->shared, .fate = fate};
+    r->key = key;
+    r->atoms = mask ? mask : (uint64_t)end << 32 | begin;
+    r->units = (uint32_t)units;
+    r->ref = begin >> 6;
+    r->stream = s->index & STW_STREAM_MASK;
+    r->guest = guest;
+    r->marked = 0;
+    r->planned = 1;
+    r->wide = mask == 0;
+    r->ordered = a->shared;
+    r->pinned = 0;
+    r->fate = fate;
 }
 
-static inline stw_rec stwi_slot_rec(const stw_allocator *a, const stw_slot *slot, uint64_t units, const stw_stream *s, uint32_t fate)
+static inline void stwi_slot_rec(stw_rec *r, const stw_allocator *a, const stw_slot *slot, uint64_t units, const stw_stream *s, uint32_t fate)
 {
-    return stwi_arena_rec(a, (uintptr_t)a->arena.base + ((uint64_t)slot->lo << STW_UNIT_SHIFT), units, slot->atom_begin, slot->atom_end,
-                          slot->atoms, s, false, fate);
+    stwi_arena_rec(r, a, (uintptr_t)a->arena.base + ((uint64_t)slot->lo << STW_UNIT_SHIFT), units, slot->atom_begin, slot->atom_end, slot->atoms, s,
+                   false, fate);
 }
 
 /* ---- requests made of several holes (stw_stitch.c) ---- */

@@ -25,6 +25,7 @@ bool stwi_take_locked(stw_allocator *a, const stw_stream *s, uint32_t begin, uin
         stwi_range_give(a->occupied, begin, end, mask);
         return false;
     }
+    stwi_idle_taken(&a->idle, begin, end);
     return true;
 }
 
@@ -40,7 +41,7 @@ static void *guest_at_locked(stw_allocator *a, const stw_stream *s, uint64_t uni
         return NULL;
     const uint64_t at = (uintptr_t)a->arena.base + ((uint64_t)a->plan.bounds[atom] << STW_UNIT_SHIFT);
     a->stats.guests++;
-    *stwi_place(a, at) = stwi_arena_rec(a, at, units, atom, end, stwi_mask_of(atom, end), s, true, stwi_match_placed(&a->match, entry));
+    stwi_arena_rec(stwi_place(a, at), a, at, units, atom, end, stwi_mask_of(atom, end), s, true, stwi_match_placed(&a->match, entry));
     stwi_live_more(a, units);
     return (void *)(uintptr_t)at;
 }
@@ -180,7 +181,7 @@ void *stwi_planned_locked(stw_allocator *a, stw_stream *s, uint64_t units)
         return stwi_from_heap_locked(a, s, units, entry, &a->stats.conflicts);
     a->stats.hits++;
     stw_rec *r = &a->in_arena.recs[slot->place];
-    *r = stwi_slot_rec(a, slot, units, s, stwi_match_placed(&a->match, entry));
+    stwi_slot_rec(r, a, slot, units, s, stwi_match_placed(&a->match, entry));
     stwi_live_more(a, units);
     return (void *)(uintptr_t)r->key;
 }

@@ -14,9 +14,11 @@
  * position, first settles, and aims again (stwi_enter, stwi_leave).
  *
  * Who looks for free atoms (stw_idle.c) has to know in which words of the occupancy some came free. A free leaves its word
- * in a ring, one store; what the ring has lost may be anywhere.
+ * in a ring, one store; what the ring has lost may be anywhere. What was taken is known by the run of steps, and told when that is settled.
  */
 #include "stw_step.h"
+
+enum { STW_TOLD = 16 }; /* takes in step that are told one by one */
 
 const stw_step stwi_nowhere = {.end = UINT64_MAX};
 
@@ -40,8 +42,9 @@ void stwi_steps_arm_locked(stw_allocator *a, const stw_stream *s)
         const stw_slot *slot = &a->slots[a->entries[i].slot];
         if (slot->stream != s->plan || !(slot->flags & STW_SLOT_PLANNED))
             continue;
-        a->steps[i] = (stw_step){.rec = stwi_slot_rec(a, slot, slot->hi, s, m->fates[i]), .place = &a->in_arena.recs[slot->place], .handle = s->handle,
+        a->steps[i] = (stw_step){.place = &a->in_arena.recs[slot->place], .handle = s->handle,
                                  .end = (uint64_t)slot->lo + slot->hi, .life_nf = a->entries[i].life_nf};
+        stwi_slot_rec(&a->steps[i].rec, a, slot, slot->hi, s, m->fates[i]);
         a->steps[i].least = slot->atoms == 0 ? INT32_MAX : slot->hi <= STW_COMMON_UNITS;
     }
 }
@@ -54,6 +57,19 @@ void stwi_aim_locked(stw_allocator *a)
     a->next = a->order ? &stwi_nowhere : stwi_expected(a);
 }
 
+/* Tells a->idle what the last n steps took. */
+static inline void takes_tell(stw_allocator *a, uint32_t n)
+{
+    if (n > STW_TOLD)
+        stwi_idle_unknown(&a->idle);
+    else
+        for (const stw_step *s = &a->steps[a->match.from]; n > 0; n--, s++) {
+            uint32_t begin, end;
+            stwi_arena_atoms(&s->rec, &begin, &end);
+            stwi_idle_taken(&a->idle, begin, end);
+        }
+}
+
 void stwi_settle_locked(stw_allocator *a)
 {
     stw_matcher *m = &a->match;
@@ -62,6 +78,7 @@ void stwi_settle_locked(stw_allocator *a)
     a->stats.live_bytes = a->stats.peak_live_bytes - (a->room << STW_UNIT_SHIFT);
     if (n == 0)
         return;
+    takes_tell(a, n);
     a->stats.hits += n;
     a->answered += n;
     m->inner += m->inners[m->here] - m->inners[m->from];

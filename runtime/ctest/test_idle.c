@@ -34,6 +34,10 @@ static bool busy(uint32_t atom)
 static void take(uint32_t begin, uint32_t end)
 {
     stwi_bits_set(occupied, begin, end, true);
+    if (draw(100))
+        stwi_idle_taken(&idle, begin, end);
+    else
+        stwi_idle_unknown(&idle);
     live[n_live].begin = begin;
     live[n_live++].end = end;
 }
@@ -82,7 +86,7 @@ static void compare(uint32_t units)
 {
     stw_atoms ranges[8];
     uint32_t n = 0;
-    for (uint32_t from = draw(2) ? draw(n_atoms) : 0; from < n_atoms && n < 8; from = ranges[n++].end + draw(100))
+    for (uint32_t from = draw(2) ? draw(n_atoms) : 0; from < n_atoms && n < 8; from = ranges[n++].end + 1 + draw(100))
         ranges[n] = (stw_atoms){from, draw(3) ? from + 1 + draw(n_atoms - from) : n_atoms};
     stw_search s = stwi_search_for(units);
     uint32_t part = draw(n + 1);
