@@ -12,9 +12,13 @@ import (
 // beginning another; where there are several runs, the one with most iterations counts.
 func iterationMarks(s *sequence) *Steps {
 	var best, run bounds
+	runs := 0
 	flush := func() {
-		if len(run.cuts) > 1 && len(run.cuts) >= len(best.cuts) {
-			best = run
+		if len(run.cuts) > 1 {
+			runs++
+			if len(run.cuts) >= len(best.cuts) {
+				best = run
+			}
 		}
 		run = bounds{}
 	}
@@ -50,6 +54,9 @@ func iterationMarks(s *sequence) *Steps {
 	numbers := best.numbers
 	st := best.settle(s, source)
 	if st != nil {
+		if runs > 1 {
+			st.notef("%d runs of iterations were recorded: planned from the one with most, the last of these; record anew into an empty file if it was appended to", runs)
+		}
 		for i := 1; i < len(numbers); i++ {
 			if numbers[i] != numbers[i-1]+1 {
 				st.notef("iteration numbers are not consecutive: %d is followed by %d", numbers[i-1], numbers[i])
@@ -156,26 +163,33 @@ func countingLabels(s *sequence) *Steps {
 	return nil
 }
 
-// optimizerSpans cuts where Optimizer.step is left. An iteration may make several: every
-// p-th is taken, with the smallest p for which neighbouring windows are alike.
-func optimizerSpans(s *sequence) *Steps {
+// optimizerEnds are the ends of the outermost spans of Optimizer.step. A span that an exception left is never
+// closed: it is no span, or all later ones would seem to lie within it.
+func optimizerEnds(s *sequence) []ir.Tick {
 	var ends []ir.Tick
-	depth := 0
+	var open []int // how many ends there were when it was entered
 	for _, m := range s.t.Marks {
 		if m.Kind != ir.MarkEnter && m.Kind != ir.MarkLeave || !strings.HasPrefix(s.t.Name(m.Name), "Optimizer.step") {
 			continue
 		}
 		if m.Kind == ir.MarkEnter {
-			depth++
+			open = append(open, len(ends))
 			continue
 		}
-		if depth--; depth <= 0 {
-			depth = 0
-			if n := len(ends); n == 0 || s.at(ends[n-1]) < s.at(m.Tick) {
-				ends = append(ends, m.Tick)
-			}
+		if n := len(open); n > 0 { // those within it are not outermost
+			ends, open = ends[:open[n-1]], open[:n-1]
+		}
+		if n := len(ends); n == 0 || s.at(ends[n-1]) < s.at(m.Tick) {
+			ends = append(ends, m.Tick)
 		}
 	}
+	return ends
+}
+
+// optimizerSpans cuts where Optimizer.step is left. An iteration may make several: every
+// p-th is taken, with the smallest p for which neighbouring windows are alike.
+func optimizerSpans(s *sequence) *Steps {
+	ends := optimizerEnds(s)
 	if len(ends) < 2 {
 		return nil
 	}

@@ -78,6 +78,27 @@ func TestStepsLabels(t *testing.T) {
 			}
 			return want
 		}, 1, SourceOptim},
+		{"spans that were never left, never entered, and entered twice", func(p *program) (want []ir.Tick) {
+			for i := range 6 {
+				p.iteration(i)
+				if i != 1 {
+					enter(p, "Optimizer.step#SGD.step")
+				}
+				enter(p, "layer")
+				p.free(p.alloc(7000))
+				if i != 2 { // an exception in the step
+					leave(p, "Optimizer.step#SGD.step")
+				}
+				if i == 3 {
+					enter(p, "layer")
+				}
+				leave(p, "another layer")
+				if i != 2 {
+					want = append(want, p.tick)
+				}
+			}
+			return want
+		}, 1, SourceOptim},
 		{"two runs", func(p *program) (want []ir.Tick) {
 			for _, n := range []int{2, 4} {
 				want = nil
@@ -117,6 +138,9 @@ func TestStepsLabels(t *testing.T) {
 			got := slices.Clone(s.Cuts)
 			if n := len(got); n > 0 && got[n-1] == p.tick && want[len(want)-1] == p.tick-2 {
 				got[n-1] = want[len(want)-1]
+			}
+			if several := strings.Contains(strings.Join(s.Notes, "\n"), "runs of iterations"); several != (c.name == "two runs") {
+				t.Errorf("notes %q", s.Notes)
 			}
 			if several := strings.Contains(strings.Join(s.Notes, "\n"), "optimizer steps"); several != (c.name == "two optimizers") {
 				t.Errorf("notes %q", s.Notes)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ func openSpans(t *ir.Trace, tick ir.Tick) (open []string) {
 		left[m.Name] = left[m.Name] || m.Kind == ir.MarkLeave
 	}
 	label := ""
-	for _, m := range t.Marks {
+	for i, m := range t.Marks {
 		if m.Tick > tick {
 			break
 		}
@@ -40,6 +41,10 @@ func openSpans(t *ir.Trace, tick ir.Tick) (open []string) {
 		case m.Kind == ir.MarkEnter && !left[m.Name]:
 			label = name
 		case m.Kind == ir.MarkEnter:
+			open = slices.DeleteFunc(open, func(o string) bool { return o == name+" for ever" })
+			if !isLeft(t, i) {
+				name += " for ever"
+			}
 			open = append(open, name)
 		case m.Kind == ir.MarkLeave:
 			for k := len(open) - 1; k >= 0; k-- {
@@ -50,7 +55,27 @@ func openSpans(t *ir.Trace, tick ir.Tick) (open []string) {
 			}
 		}
 	}
+	for k := range open {
+		open[k] = strings.TrimSuffix(open[k], " for ever")
+	}
 	return append(open, label)
+}
+
+// isLeft tells whether the span that mark i enters is left.
+func isLeft(t *ir.Trace, i int) bool {
+	depth := 0
+	for _, m := range t.Marks[i:] {
+		switch {
+		case m.Name != t.Marks[i].Name:
+		case m.Kind == ir.MarkEnter:
+			depth++
+		case m.Kind == ir.MarkLeave:
+			if depth--; depth == 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // slowly evaluates a condition for one request, from the trace alone.
@@ -202,6 +227,43 @@ func TestSelectionsAgainstOneByOne(t *testing.T) {
 	})
 	if taken == 0 {
 		t.Error("nothing was ever taken")
+	}
+}
+
+// A module that an exception left, so that nobody said so, holds until it is entered again, not for ever.
+func TestSelectionAfterAnException(t *testing.T) {
+	p := newTape()
+	var want []bool
+	request := func(in bool) int {
+		want = append(want, in)
+		return p.alloc(ir.Bytes(1024 * (1 + len(want)%5)))
+	}
+	for i := range 6 {
+		p.mark(ir.MarkIteration, int64(i), "")
+		a := request(i == 3)
+		p.mark(ir.MarkEnter, 0, "attn")
+		b := request(true)
+		if i != 2 {
+			p.mark(ir.MarkLeave, 0, "attn")
+		}
+		c := request(i == 2)
+		p.mark(ir.MarkEnter, 0, "mlp")
+		d := request(i == 2)
+		p.mark(ir.MarkLeave, 0, "mlp")
+		p.free(d)
+		p.free(c)
+		p.free(b)
+		p.free(a)
+	}
+	p.mark(ir.MarkIteration, -1, "")
+	c, err := Analyse(context.Background(), p.trace(), Options{Rules: parseRules(t, `select a where module = "attn"`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range want {
+		if got := c.selected[0].has(i); got != want[i] || slices.Contains(openSpans(c.Trace, c.Trace.Requests[i].Alloc), "attn") != want[i] {
+			t.Errorf("request %d: selected %t, want %t", i, got, want[i])
+		}
 	}
 }
 
