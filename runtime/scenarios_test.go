@@ -127,6 +127,30 @@ func TestScenariosNothingPlanned(t *testing.T) {
 	}
 }
 
+// The plan of one program under another: it costs memory, never data, and no more of it than the arena.
+func TestScenariosOtherProgram(t *testing.T) {
+	list := testkit.Scenarios()
+	o := stwrt.Options{Granularity: 2 << 20, HeapBytes: 64 << 30}
+	for _, of := range testkit.TrainerNames {
+		p := planTrainer(t, of)
+		for _, name := range testkit.TrainerNames {
+			if name == of {
+				continue
+			}
+			sc := list[slices.IndexFunc(list, func(s testkit.Scenario) bool { return s.Trainer == name && s.Name == "steady" })]
+			for _, marks := range []bool{true, false} {
+				s := scenarioScript(t, &sc, marks)
+				with, without := runSafely(t, name+" by the plan of "+of, p.file, s, o, 1), runSafely(t, name, nil, s, o, 1)
+				if a, b := with.Stats.PeakReservedBytes, without.Stats.PeakReservedBytes; a > b+p.model.Arena {
+					t.Errorf("%s by the plan of %s: peak reserved %d, the heap alone %d and an arena of %d", name, of, a, b, p.model.Arena)
+				}
+				t.Logf("%s by the plan of %s, marks %v: %.1f %% of the requests at a planned address, %.3f of what the heap alone reserves", name, of, marks,
+					100*float64(with.Stats.Hits)/float64(with.Stats.Requests), float64(with.Stats.PeakReservedBytes)/float64(without.Stats.PeakReservedBytes))
+			}
+		}
+	}
+}
+
 // Several threads, each with the program of its own, against one allocator: nothing is handed out twice.
 func TestScenariosThreads(t *testing.T) {
 	for _, name := range []string{"pipeline", "moe"} {

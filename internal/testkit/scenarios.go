@@ -112,8 +112,8 @@ func Scenarios() []Scenario {
 			q.Train(Step{Seq: q.t.Seq * 3 / 4})
 			return true
 		}), from(3), ""},
-		{"evaluation", "A8 A9 C23", "dense", twice(func(q *Process) { q.Evaluate(4, 0) }), twoOdd, ""},
-		{"evaluation, longer", "A8 A9", "dense", twice(func(q *Process) { q.Evaluate(4, 4*q.t.Seq) }), twoOdd, ""},
+		{"evaluation", "A8 A9 C23", "dense", twice(func(q *Process) { q.Evaluate(4, 0, 0) }), twoOdd, ""},
+		{"evaluation, longer", "A8 A9", "dense", twice(func(q *Process) { q.Evaluate(4, 4*q.t.Seq, 0) }), twoOdd, ""},
 		{"save", "A8", "dense", twice(func(q *Process) { q.Save() }), twoOdd, ""},
 		{"resumed", "A6 A7", "dense", func(t Trainer) *Program {
 			t.First = 5000
@@ -134,6 +134,7 @@ func Scenarios() []Scenario {
 		{"exception in a forward", "B14", "dense", twice(func(q *Process) { q.Train(Step{Abandon: 20}) }), twoOdd, ""},
 		{"exception in a backward", "B14", "dense", twice(func(q *Process) { q.Train(Step{Abandon: 55}) }), twoOdd, ""},
 		{"exception in the optimizer", "B14", "dense", twice(func(q *Process) { q.Train(Step{Abandon: 97}) }), twoOdd, ""},
+		{"exception in an evaluation", "A8 B14", "dense", twice(func(q *Process) { q.Evaluate(4, 0, 55) }), twoOdd, ""},
 		{"two models", "A2 D32", "dense", func(t Trainer) *Program {
 			q := t.Start(false)
 			t.Layers, t.Hidden, t.Micro, t.Seq = 2, 768, 2, 1536
@@ -150,16 +151,16 @@ func Scenarios() []Scenario {
 		{"steady", "B12 B16", "pipeline", steps(nil), nil, ""},
 		{"half the micro-batches", "A4 B12", "pipeline", twice(func(q *Process) { q.Train(Step{Micro: q.t.Micro / 2}) }), twoOdd, ""},
 		{"shorter sequences", "A5 B12", "pipeline", twice(func(q *Process) { q.Train(Step{Seq: q.t.Seq * 3 / 4}) }), twoOdd, ""},
-		{"evaluation", "A8 B12", "pipeline", twice(func(q *Process) { q.Evaluate(4, 0) }), twoOdd, ""},
+		{"evaluation", "A8 B12", "pipeline", twice(func(q *Process) { q.Evaluate(4, 0, 0) }), twoOdd, ""},
 		{"exception in a backward", "B12 B14", "pipeline", twice(func(q *Process) { q.Train(Step{Abandon: 55}) }), twoOdd, ""},
 		{"steady", "C26", "recompute", steps(nil), nil, ""},
 		{"short batch", "A4 C26", "recompute", twice(func(q *Process) { q.Train(Step{Batch: 1}) }), twoOdd, ""},
 		{"three times the micro-batches", "A4 C26", "recompute", twice(func(q *Process) { q.Train(Step{Micro: 3 * q.t.Micro}) }), twoOdd, ""},
-		{"evaluation", "A8 C26", "recompute", twice(func(q *Process) { q.Evaluate(4, 0) }), twoOdd, ""},
+		{"evaluation", "A8 C26", "recompute", twice(func(q *Process) { q.Evaluate(4, 0, 0) }), twoOdd, ""},
 		{"steady", "C26 C27", "moe", steps(nil), nil, ""},
 		{"half the micro-batches", "A4 C27", "moe", twice(func(q *Process) { q.Train(Step{Micro: q.t.Micro / 2}) }), twoOdd, ""},
 		{"shorter sequences", "A5 C27", "moe", twice(func(q *Process) { q.Train(Step{Seq: q.t.Seq * 3 / 4}) }), twoOdd, ""},
-		{"evaluation", "A9", "moe", twice(func(q *Process) { q.Evaluate(4, 0) }), twoOdd, ""},
+		{"evaluation", "A9", "moe", twice(func(q *Process) { q.Evaluate(4, 0, 0) }), twoOdd, ""},
 		{"exception in a backward", "B14 C27", "moe", twice(func(q *Process) { q.Train(Step{Abandon: 55}) }), twoOdd, ""},
 	}
 	for _, d := range []struct{ shows, spec string }{

@@ -191,8 +191,7 @@ func (q *Process) moments() {
 
 // Train runs a step.
 func (q *Process) Train(s Step) {
-	before := state{batch: slices.Clone(q.state.batch), grads: slices.Clone(q.state.grads), losses: slices.Clone(q.state.losses)}
-	first, ids := len(q.Events), len(q.Role)
+	undo := q.mayFail(s.Abandon)
 	scope := ""
 	if q.cold {
 		scope = "0 "
@@ -202,8 +201,17 @@ func (q *Process) Train(s Step) {
 	q.next++
 	run := &pass{Process: q, micro: orDefault(s.Micro, q.t.Micro), tokens: orDefault(s.Seq, q.t.Seq) * orDefault(s.Batch, q.t.Batch)}
 	run.step()
-	if s.Abandon > 0 {
-		q.abandon(first+(len(q.Events)-first)*s.Abandon/100, ids, before)
+	undo()
+}
+
+// mayFail returns what cuts off, after so many percent of its events, what is played between; of 0 percent: nothing.
+func (q *Process) mayFail(percent int) func() {
+	before := state{batch: slices.Clone(q.state.batch), grads: slices.Clone(q.state.grads), losses: slices.Clone(q.state.losses)}
+	first, ids := len(q.Events), len(q.Role)
+	return func() {
+		if percent > 0 {
+			q.abandon(first+(len(q.Events)-first)*percent/100, ids, before)
+		}
 	}
 }
 
@@ -242,8 +250,9 @@ func (q *Process) abandon(cut, ids int, before state) {
 	q.state.batch, q.state.grads, q.state.losses = still(before.batch), still(before.grads), still(before.losses)
 }
 
-// Evaluate runs n batches forward, and keeps nothing but their losses to its end.
-func (q *Process) Evaluate(n, seq int) {
+// Evaluate runs n batches forward, and keeps nothing but their losses to its end; abandon as in Step.
+func (q *Process) Evaluate(n, seq, abandon int) {
+	defer q.mayFail(abandon)()
 	q.begin("eval ")
 	q.phase(phaseEval)
 	run := &pass{Process: q, tokens: orDefault(seq, q.t.Seq) * q.t.Batch}
