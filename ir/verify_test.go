@@ -70,41 +70,12 @@ func tooYoung(p *ir.Problem, a, b *ir.Buffer) bool {
 	return false
 }
 
+// Of ten thousand layouts, some of them valid, the judge says what a look at every pair says.
 func TestVerifyAgreesWithQuadratic(t *testing.T) {
 	found := map[string]int{}
-	rapid.Check(t, func(t *rapid.T) {
-		p := drawProblem(t)
-		if err := p.Check(); err != nil {
-			t.Fatalf("generator: %v", err)
-		}
-		l := drawLayout(t, p)
-		if p.Sharing.On && rapid.Bool().Draw(t, "tight") {
-			l = tight(p)
-		}
-		v2, v3 := quadratic(p, l)
-		got := ir.Verify(p, nil, l)
-		has := func(rule string) bool {
-			return slices.ContainsFunc(got, func(v ir.Violation) bool { return v.Rule == rule })
-		}
-		if p.Sharing.On {
-			found["shared"]++
-			if !v2 && v3 {
-				found["young"]++
-			}
-		}
-		if has("V2") != v2 || !v2 && has("V3") != v3 || !p.Sharing.On && v3 && !has("V3") && len(got) < 20 {
-			t.Fatalf("verify says %v, all pairs say V2 %t, V3 %t", got, v2, v3)
-		}
-		for _, v := range got {
-			found[v.Rule]++
-			if v.Rule == "V2" && !p.Buffers[v.A].Overlaps(&p.Buffers[v.B]) {
-				t.Fatalf("%v: the two never live together", v)
-			}
-		}
-		if len(got) == 0 {
-			found["ok"]++
-		}
-	})
+	for range 100 {
+		rapid.Check(t, func(t *rapid.T) { agreesWithQuadratic(t, found) })
+	}
 	if testing.Short() {
 		return // draws too few
 	}
@@ -112,6 +83,40 @@ func TestVerifyAgreesWithQuadratic(t *testing.T) {
 		if found[rule] == 0 {
 			t.Errorf("no case of %s was drawn: the test shows nothing", rule)
 		}
+	}
+}
+
+func agreesWithQuadratic(t *rapid.T, found map[string]int) {
+	p := drawProblem(t)
+	if err := p.Check(); err != nil {
+		t.Fatalf("generator: %v", err)
+	}
+	l := drawLayout(t, p)
+	if p.Sharing.On && rapid.Bool().Draw(t, "tight") {
+		l = tight(p)
+	}
+	v2, v3 := quadratic(p, l)
+	got := ir.Verify(p, nil, l)
+	has := func(rule string) bool {
+		return slices.ContainsFunc(got, func(v ir.Violation) bool { return v.Rule == rule })
+	}
+	if p.Sharing.On {
+		found["shared"]++
+		if !v2 && v3 {
+			found["young"]++
+		}
+	}
+	if has("V2") != v2 || !v2 && has("V3") != v3 || !p.Sharing.On && v3 && !has("V3") && len(got) < 20 {
+		t.Fatalf("verify says %v, all pairs say V2 %t, V3 %t", got, v2, v3)
+	}
+	for _, v := range got {
+		found[v.Rule]++
+		if v.Rule == "V2" && !p.Buffers[v.A].Overlaps(&p.Buffers[v.B]) {
+			t.Fatalf("%v: the two never live together", v)
+		}
+	}
+	if len(got) == 0 {
+		found["ok"]++
 	}
 }
 

@@ -132,6 +132,43 @@ static void test_plain(void)
     free(file);
 }
 
+/* A program that keeps to its plan maps nothing after its first step and waits for nothing on the host. */
+static void test_steady(void)
+{
+    for (int shared = 0; shared < 2; shared++) {
+        double_config d = small_device();
+        start(&d);
+        stw_backend b;
+        stw_allocator *a;
+        size_t n;
+        uint8_t *file = cuda_plan(shared, &n);
+        CHECK_EQ(open_with(&b, (stw_cuda_options){.primary = 1}), STW_OK);
+        CHECK_EQ(stw_create(&a, file, n, &(stw_options){.heap_bytes = 16 << 20}, &b, message, sizeof message), STW_OK);
+        free(file);
+        void *live[ENTRIES] = {0};
+        uint64_t other = gpu->stream();
+        long calls = 0, memory = 0;
+        for (int i = 0; i < 10 * ENTRIES; i++) {
+            int k = i % ENTRIES;
+            CHECK_EQ(stw_free(a, live[(k + ENTRIES / 2) % ENTRIES]), 0);
+            live[(k + ENTRIES / 2) % ENTRIES] = NULL;
+            live[k] = stw_malloc(a, (200 + 7 * (size_t)(k % (ENTRIES / 2))) * 512, shared && k >= ENTRIES / 2 ? other : 0);
+            if (i == ENTRIES - 1) {
+                calls = gpu->calls(NULL);
+                memory = gpu->calls("cuMemCreate") + gpu->calls("cuMemMap") + gpu->calls("cuMemUnmap") + gpu->calls("cuCtxSynchronize");
+            }
+        }
+        stw_stats s;
+        stw_get_stats(a, &s);
+        CHECK_EQ(s.hits, 10 * ENTRIES);
+        CHECK_EQ(gpu->calls("cuMemCreate") + gpu->calls("cuMemMap") + gpu->calls("cuMemUnmap") + gpu->calls("cuCtxSynchronize"), memory);
+        CHECK(shared || gpu->calls(NULL) - calls <= 9 * 6); /* whether the stream captures, at each lap, in our context */
+        stw_destroy(a);
+        stw_backend_cuda_close(&b);
+        check_clean("steady");
+    }
+}
+
 /* The whole core on it, work done late and in any order between streams; nothing is unmapped under it. */
 static void test_core(void)
 {
@@ -201,6 +238,7 @@ int main(void)
     test_undo();
     test_plain();
     test_alias();
+    test_steady();
     test_core();
     return check_end("test_cuda");
 }
