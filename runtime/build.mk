@@ -29,7 +29,7 @@ RT_TESTS += test_torch
 RT_HEADERS += $(RT)/ctest/record_file.h
 RT_TESTS += test_record test_record_end
 # The CUDA backend's tests, and the double of libcuda that they find by dlopen.
-RT_CUDA_TESTS := test_double test_cuda test_cuda_threads test_faults test_stitch test_records
+RT_CUDA_TESTS := test_double test_cuda test_cuda_threads test_faults test_stitch test_records test_report
 RT_TESTS += $(RT_CUDA_TESTS)
 RT_DOUBLE := $(addprefix $(RT)/ctest/,libcuda_double.c libcuda_double_memory.c libcuda_double_work.c)
 RT_HEADERS += $(addprefix $(RT)/ctest/,records.h cuda_scene.h libcuda_double.h libcuda_double_internal.h)

@@ -46,7 +46,8 @@ static inline double_config small_device(void)
  * shared: on the other stream. */
 static inline uint8_t *cuda_plan(bool shared, size_t *bytes)
 {
-    builder b = {.shared_age = shared};
+    builder b = {.shared_age = shared, .extra_kind = STW_SECTION_INFO, .extra_flags = STW_SECTION_OPTIONAL,
+                 .extra_text = "rules-digest: 0123456789ab\nrule: x.rules:1:1: expect gap < 1%\n"};
     uint32_t at = 0, end = ENTRIES / 2 * 200 + ENTRIES * ENTRIES * 7 / 8;
     builder_stream(&b, 0, 0, end);
     if (shared)
