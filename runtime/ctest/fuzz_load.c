@@ -175,6 +175,73 @@ static void event_drop(void *ctx, void *event)
     (void)ctx, (void)event;
 }
 
+typedef struct {
+    uintptr_t at;
+    size_t bytes;
+    bool marked; /* by stw_record_stream: it may stay live for ever once it is freed, where there are more streams than can be ordered */
+} block;
+
+static uintptr_t left[1 << 16]; /* freed blocks that were marked */
+static size_t n_left;
+
+/* What no program should do, and what it rarely does: nothing of it changes what is live. */
+static void misuse(stw_allocator *a, block *live, uint32_t n, uint64_t *seed)
+{
+    static const size_t absurd[] = {0, SIZE_MAX, (size_t)1 << 60, ((size_t)1 << 60) + 1, (size_t)1 << 41, ((size_t)1 << 41) - 512, (size_t)1 << 32};
+    uint64_t r = check_random(seed), w = check_random(seed);
+    block *b = &live[w % n];
+    uintptr_t wild = r >> 8 & 1 ? (uintptr_t)stw_arena(a) + (w >> 20) % (1 << 21) * 512 : r >> 9 & 1 ? b->at + 512 * (1 + (w >> 8) % 30) : (uintptr_t)w;
+    char text[40];
+    for (uint32_t i = 0; i < n; i++)
+        if (live[i].at == wild)
+            return;
+    for (size_t i = 0; i < n_left; i++)
+        if (left[i] == wild)
+            return;
+    switch (r & 15) {
+    case 0:
+    case 1:
+        CHECK_EQ(stw_free(a, (void *)wild), wild ? -1 : 0);
+        break;
+    case 2:
+        CHECK_EQ(stw_record_stream(a, (void *)wild, w % 7), wild ? -1 : 0);
+        break;
+    case 3:
+        CHECK_EQ(stw_size(a, (void *)wild), 0);
+        break;
+    case 4: { /* one that is served after all is given back */
+        void *p = stw_malloc(a, absurd[w % (sizeof absurd / sizeof *absurd)], (w >> 20) % 4 * 17);
+        CHECK_EQ(stw_free(a, p), 0);
+        CHECK_EQ(stw_free(a, p), p ? -1 : 0);
+        break;
+    }
+    case 5:
+        stw_mark(a, (uint32_t)(w % 4), (int64_t)(w >> 8) - (1 << 20), w & 64 ? "a" : w & 128 ? "" : NULL);
+        break;
+    case 6:
+        stw_set_capacity(a, w & 1 ? 0 : w >> (1 + (w >> 1) % 62));
+        break;
+    case 7:
+        stw_trim(a);
+        break;
+    case 8:
+        stw_reset_peaks(a);
+        break;
+    case 9:
+        stw_report(a, text, (size_t)(w % sizeof text));
+        break;
+    case 10: /* more streams than can be ordered, each once */
+        CHECK_EQ(stw_free(a, stw_malloc(a, 512, w)), 0);
+        break;
+    case 11:
+        if (b->at && (b->marked = true))
+            CHECK_EQ(stw_record_stream(a, (void *)b->at, w), 0);
+        break;
+    default:
+        break;
+    }
+}
+
 /* Requests that mostly follow the plan, which is valid, and frees at random; nothing that is live overlaps. */
 static void use(stw_allocator *a, const uint8_t *file, uint64_t *seed, int requests)
 {
@@ -193,10 +260,8 @@ static void use(stw_allocator *a, const uint8_t *file, uint64_t *seed, int reque
         else if (s.kind == STW_SECTION_STREAMS)
             streams = p;
     }
-    struct {
-        uintptr_t at;
-        size_t bytes;
-    } live[32] = {0};
+    block live[32] = {0};
+    n_left = 0;
     char message[200];
     uint32_t k = 0;
     for (int i = 0; i < requests; i++) {
@@ -211,12 +276,14 @@ static void use(stw_allocator *a, const uint8_t *file, uint64_t *seed, int reque
         } else if (r >> 60 == 1) {
             stw_mark(a, 1 + (r >> 50 & 1), (int64_t)(r >> 40 & 3) - 1, "a");
         }
+        misuse(a, live, 32, seed);
         uint32_t to = (uint32_t)(r % 32);
-        if ((r >> 56 & 7) == 0)
-            stw_record_stream(a, (void *)live[to].at, (r >> 48) % 3 * 17);
+        if ((r >> 56 & 7) == 0 && (live[to].marked = true))
+            CHECK_EQ(stw_record_stream(a, (void *)live[to].at, (r >> 48) % 3 * 17), 0);
         CHECK(stw_free(a, (void *)live[to].at) == 0);
-        live[to].at = (uintptr_t)stw_malloc(a, bytes, stream);
-        live[to].bytes = bytes;
+        if (live[to].marked && n_left < sizeof left / sizeof *left)
+            left[n_left++] = live[to].at;
+        live[to] = (block){(uintptr_t)stw_malloc(a, bytes, stream), bytes, false};
         for (uint32_t j = 0; j < 32 && live[to].at; j++)
             if (j != to && live[j].at && live[j].at < live[to].at + bytes && live[to].at < live[j].at + live[j].bytes)
                 CHECK(!"two live allocations overlap");
