@@ -178,6 +178,12 @@ memory events, allocation logs, interval lists; plain, gzip or zstd. "-" is stan
 	root.SetErr(a.stderr)
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON object")
 	root.PersistentFlags().IntVar(&a.device, "device", -1, "device `ordinal` to take from a profile of several; -1: the busiest")
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		if a.device < -1 {
+			return usagef("--device %d: want an ordinal, or -1 for the busiest", a.device)
+		}
+		return nil
+	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usagef("%v", err) })
 	for _, c := range append(commands, cgoCommands...) {
 		root.AddCommand(c(a))

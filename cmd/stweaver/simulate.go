@@ -82,7 +82,7 @@ func (a *app) simulate(cmd *cobra.Command, in string, f *simulateFlags) error {
 			return usagef("--allocators %s: needs --plan", name)
 		}
 		if simulate.About(name) == "" {
-			return usagef("--allocators %s: there are %s", name, strings.Join(simulate.Names(), ", "))
+			return usagef("--allocators %q: there are %s", name, strings.Join(simulate.Names(), ", "))
 		}
 	}
 	var o simulate.Options
@@ -102,7 +102,7 @@ func (a *app) simulate(cmd *cobra.Command, in string, f *simulateFlags) error {
 		return usagef("--diverge: %v", err)
 	}
 	if f.iterations < 0 {
-		return usagef("--iterations %d", f.iterations)
+		return usagef("--iterations %d: want a number of steady iterations, or 0 for the recording as it is", f.iterations)
 	}
 	if f.iterations == 0 {
 		f.iterations = to - from
