@@ -55,7 +55,7 @@ static __attribute__((noinline)) stw_stream *find_stream_locked(stw_allocator *a
     return a->last_stream = s;
 }
 
-/* All requests but those that the plan expects. */
+/* All requests but those that the plan expects, and whose memory is committed. */
 static __attribute__((noinline)) void *malloc_unexpected(stw_allocator *a, stw_owner *owner, size_t size, uint64_t handle)
 {
     const uint64_t units = (size + STW_PLAN_ALIGN - 1) >> STW_UNIT_SHIFT;
@@ -96,7 +96,7 @@ static __attribute__((noinline)) void *malloc_any(stw_allocator *a, stw_owner *o
     const stw_step *step = stwi_expected(a);
     const uint32_t units = step->rec.units;
     if (__builtin_expect(!stwi_step_fits(step, (size + STW_PLAN_ALIGN - 1) >> STW_UNIT_SHIFT, stream) || step->end == UINT64_MAX ||
-                             !stwi_step_heard(&a->match, step), 0))
+                             !stwi_step_heard(&a->match, step) || !stwi_space_ready(a, &a->arena, step->end - units, units), 0))
         return malloc_unexpected(a, owner, size, stream);
     uint32_t begin, end;
     uint64_t mask = stwi_arena_atoms(&step->rec, &begin, &end);

@@ -61,7 +61,8 @@ bool stwi_make_room_locked(stw_allocator *a, stw_space *p, uint64_t start, uint6
 void stwi_move_locked(stw_allocator *a, const stw_space *p, stw_granules r, uint64_t more);
 #define STW_MOVE_ARENAS 4u /* arenas' worth that may be moved at all */
 #define STW_MOVE_LAP 128u  /* and that part of one more with each step of the plan */
-#define STW_MOVE_RISE 8u   /* the total rises by up to that part of what is needed, as the last half of what may be moved is used up */
+#define STW_MOVE_RISE 16u  /* the total rises by up to that part of what is needed, as the last half of what may be moved is used up */
+#define STW_SPARE_WORK 8192u /* entries to come that are read for each granule that the arena gives back, at most all */
 #define STW_MOVE_PARTS 256u /* in which that is measured */
 
 /* ---- the heap (stw_heap.c) ---- */

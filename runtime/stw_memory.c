@@ -15,9 +15,14 @@
  * it, and one that does not may move so much for each of its steps, and no more. Where memory really runs
  * out, a trim knows no such limit.
  *
+ * Of the arena's idle granules, where not all of them go, those go that the plan needs last: the entries to come say which it needs first, and
+ * spare them. What was given would be asked back soon, and something else moved for it.
+ *
+ *     arena    |####|..2..|##|....|..1..|        1, 2: the next entries' places; what is left goes
+ *
  * What may move is not spent on the first who ask. A program that departs from its plan in every step moves the same memory to and fro until
  * nothing may, and then the one buffer that all this would have been for makes the total rise. So the total rises as the last half of it
- * is used: with the square of what is, up to an eighth of what lived at most. Most of what is asked for in every step then fits, and what
+ * is used: with the square of what is, up to a sixteenth of what lived at most. Most of what is asked for in every step then fits, and what
  * is left is for what is rare.
  *
  * What lives in the arena is read off the table of live allocations: that takes no time where nothing is
@@ -56,7 +61,39 @@ static uint64_t heap_give_locked(stw_allocator *a, stw_heap *h, hold held, uint6
     return n;
 }
 
-/* The same of the arena. */
+/* What is committed, and neither used nor spared, of 64 granules of the arena. */
+static uint64_t idle_word(const stw_allocator *a, uint64_t w)
+{
+    return a->arena.pages[w] & ~a->touched[w];
+}
+
+/* Spares what the entries to come use first, down to so many idle granules of the arena. */
+static void spare_locked(stw_allocator *a, uint64_t most)
+{
+    uint64_t idle = 0, count = most > a->match.n / STW_SPARE_WORK ? a->match.n : most * STW_SPARE_WORK;
+    for (uint64_t w = 0; w < (a->arena.bytes / a->backend.granularity + 63) / 64; w++)
+        idle += (uint64_t)__builtin_popcountll(idle_word(a, w));
+    uint32_t at = stwi_match_position(&a->match);
+    if (at >= a->match.n)
+        return;
+    for (; count > 0 && idle > most; count--, at = stwi_succ(&a->match, at)) {
+        const stw_slot *s = &a->slots[a->entries[at].slot];
+        if (!(s->flags & STW_SLOT_PLANNED))
+            continue;
+        const stw_granules r = stwi_granules(a, s->lo, s->hi);
+        for (uint64_t g = r.from, to; g < r.to && idle > most; g = to) {
+            to = (g | 63) + 1 < r.to ? (g | 63) + 1 : r.to;
+            uint64_t more = idle_word(a, g >> 6) & stwi_mask(g & 63, (g & 63) + (to - g));
+            uint64_t n = (uint64_t)__builtin_popcountll(more);
+            for (; n > idle - most; n--) /* the lowest of them only */
+                more &= ~(UINT64_C(1) << (63 - __builtin_clzll(more)));
+            a->touched[g >> 6] |= more;
+            idle -= n;
+        }
+    }
+}
+
+/* The same of the arena, those first that the plan needs last. */
 static uint64_t arena_give_locked(stw_allocator *a, hold held, uint64_t most)
 {
     if (a->arena.committed_bytes == 0 || most == 0)
@@ -70,6 +107,7 @@ static uint64_t arena_give_locked(stw_allocator *a, hold held, uint64_t most)
         stwi_stitch_touch(a, a->touched);
     if (held.space == &a->arena)
         stwi_bits_set(a->touched, held.r.from, held.r.to, true);
+    spare_locked(a, most);
     uint64_t n = 0;
     for (uint64_t to = a->arena.bytes / a->backend.granularity; n < most;) {
         to = stwi_bits_last(a->touched, 0, to, false);

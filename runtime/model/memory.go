@@ -21,7 +21,7 @@ import (
 const (
 	moveArenas = 4   // arenas' worth that may be moved at all
 	moveLap    = 128 // and that part of one more with each step of the plan
-	moveRise   = 8   // the total rises by up to that part of what is needed, as the last half of what may be moved is used up
+	moveRise   = 16  // the total rises by up to that part of what is needed, as the last half of what may be moved is used up
 	moveParts  = 256 // in which that is measured
 	roomPart   = 16  // beside what is missing, that part of what is reserved goes under pressure
 )
@@ -139,9 +139,13 @@ func (a *Allocator) idle(space uint32, held hold) (out []gap) {
 	return out
 }
 
-// giveBack gives back up to most idle granules of a space, the highest first, and returns how many.
+// giveBack gives back up to most idle granules of a space, the highest first, of the arena those that the plan needs last, and returns how many.
 func (a *Allocator) giveBack(space uint32, held hold, most uint64) (n uint64) {
-	for _, r := range slices.Backward(a.idle(space, held)) {
+	idle := a.idle(space, held)
+	if space == 0 {
+		idle = a.neededLast(idle, most)
+	}
+	for _, r := range slices.Backward(idle) {
 		n += a.space(space).dropLast(r.from, r.to, most-n)
 	}
 	return n
