@@ -19,16 +19,25 @@
 
 #include <sys/mman.h>
 
+/* What is large is read here and there: a huge page, where there is one, spares the walk to each of its small ones. */
+static void *ask_huge(void *p, size_t bytes)
+{
+    enum { HUGE = 2 << 20 };
+    if (p == MAP_FAILED)
+        return NULL;
+    if (bytes >= HUGE)
+        madvise(p, bytes, MADV_HUGEPAGE);
+    return p;
+}
+
 void *stwi_map(size_t bytes)
 {
-    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    return p == MAP_FAILED ? NULL : p;
+    return ask_huge(mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0), bytes);
 }
 
 void *stwi_grow(void *p, size_t old_bytes, size_t new_bytes)
 {
-    void *q = mremap(p, old_bytes, new_bytes, MREMAP_MAYMOVE);
-    return q == MAP_FAILED ? NULL : q;
+    return ask_huge(mremap(p, old_bytes, new_bytes, MREMAP_MAYMOVE), new_bytes);
 }
 
 void *stwi_double(void *p, uint32_t *cap, size_t each)
