@@ -99,9 +99,15 @@ static uint64_t arena_give_locked(stw_allocator *a, hold held, uint64_t most)
     if (a->arena.committed_bytes == 0 || most == 0)
         return 0;
     memset(a->touched, 0, a->arena.pages_bytes);
-    for (const stw_rec *r = NULL; (r = stwi_live_next(a, r)) != NULL && r->planned;) { /* the arena's come first */
-        stw_granules g = stwi_granules(a, (r->key - (uintptr_t)a->arena.base) >> STW_UNIT_SHIFT, r->units);
+    const uint32_t n_atoms = a->plan.n_atoms;
+    for (uint32_t at = (uint32_t)stwi_bits_next(a->occupied, 0, n_atoms, true), end; at < n_atoms; at = (uint32_t)stwi_bits_next(a->occupied, end, n_atoms, true)) {
+        const stw_rec *r = stwi_place(a, (uintptr_t)a->arena.base + ((uint64_t)a->plan.bounds[at] << STW_UNIT_SHIFT));
+        end = at + 1;
+        if (r->units == 0) /* a piece of what is stitched */
+            continue;
+        const stw_granules g = stwi_granules(a, a->plan.bounds[at], r->units);
         stwi_bits_set(a->touched, g.from, g.to, true);
+        stwi_arena_atoms(r, &at, &end);
     }
     if (a->stitch)
         stwi_stitch_touch(a, a->touched);
