@@ -167,12 +167,16 @@ void *stwi_planned_locked(stw_allocator *a, stw_stream *s, uint64_t units)
     if (__builtin_expect(entry + 1 == a->match.n, 0))
         lap_locked(a);
     const stw_slot *slot = &a->slots[a->entries[entry].slot];
-    if (!(slot->flags & STW_SLOT_PLANNED)) {
+    const bool planned = slot->flags & STW_SLOT_PLANNED, fixed = planned ? slot->varies == 0 : slot->flags & STW_SLOT_OPTIONAL && slot->lo == slot->hi;
+    const bool other = fixed && units != slot->hi;
+    a->match.stranger = (other && (entry < a->match.wrap || !stwi_proportional(&a->match, units, slot->hi))) ||
+                        (planned && a->match.doubt > 0 && entry + (a->entries[entry].life_nf & STW_ENTRY_LIFE_MAX) < a->match.n);
+    if (!planned && a->match.stranger)
+        return stwi_from_heap_locked(a, s, units, entry, &a->stats.unknown);
+    if (!planned) {
         void *guest = slot->list != 0 ? guest_locked(a, s, units, slot->list - 1, entry) : NULL;
         return guest ? guest : stwi_from_heap_locked(a, s, units, entry, &a->stats.dynamic);
     }
-    a->match.stranger = (units != slot->hi && slot->varies == 0 && (entry < a->match.wrap || !stwi_proportional(&a->match, units, slot->hi))) ||
-                        (a->match.doubt > 0 && entry + (a->entries[entry].life_nf & STW_ENTRY_LIFE_MAX) < a->match.n);
     if (units > slot->hi)
         return stwi_from_heap_locked(a, s, units, entry, &a->stats.too_large);
     if (a->match.stranger)

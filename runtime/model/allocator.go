@@ -243,13 +243,15 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 		vote = a.match.vote(entry)
 		slot := a.plan.Slots[a.plan.Entries[entry].Slot]
 		begin, end := slot.span()
-		if slot.Flags&Planned != 0 {
-			other := z != end-begin && slot.fixed() &&
-				(entry < a.match.loop || !a.match.factors.proportional(z/Unit, (end-begin)/Unit, a.match.fixed))
-			a.stranger = other || a.match.doubt > 0 && !a.match.lasts(entry)
-		}
+		planned := slot.Flags&Planned != 0
+		hi := uint64(slot.Hi)
+		other := z != hi*Unit && (slot.fixed() || !planned && slot.Flags&Optional != 0 && slot.Lo == slot.Hi) &&
+			(entry < a.match.loop || !a.match.factors.proportional(z/Unit, hi, a.match.fixed))
+		a.stranger = other || planned && a.match.doubt > 0 && !a.match.lasts(entry)
 		switch {
-		case slot.Flags&Planned == 0:
+		case !planned && a.stranger:
+			class = Unknown
+		case !planned:
 			class = Dynamic
 			if slot.List == 0 {
 				break
