@@ -29,8 +29,10 @@ func main() {
 	table := flag.String("table", "plans", "what to print: plans, and diverge after it; efforts; periodic; packers; unseen; streams, and streams-once of the recordings as they are")
 	diverge := flag.Bool("diverge", true, "with plans: replay with divergence, too")
 	granularity := flag.String("granularity", "2MiB", "with unseen: pages of the runtime's memory")
+	iterations := flag.Int("iterations", 10, "with unseen: how often a profile without later iterations is run, diverging")
+	seed := flag.Uint64("seed", 1, "with unseen: of the divergence")
 	flag.Parse()
-	s := &survey{bin: *bin, root: *data, granularity: *granularity}
+	s := &survey{bin: *bin, root: *data, granularity: *granularity, iterations: *iterations, seed: *seed}
 	if err := s.run(*table, *only, *diverge); err != nil {
 		fmt.Fprintln(os.Stderr, "survey:", err)
 		os.Exit(1)
@@ -40,6 +42,8 @@ func main() {
 type survey struct {
 	bin, root   string
 	granularity string
+	iterations  int
+	seed        uint64
 	plans       string
 	refused     []string
 	made        []made

@@ -31,7 +31,8 @@ func (s *survey) unseen(files []string) error {
 			continue
 		}
 		from := fmt.Sprintf("%d:%d", c.StepsUsed[0], c.StepsUsed[1])
-		on, run := "the same, late=1%,extra=1/iter,missing=1/iter,swap=1/iter", []string{"--iterations", "10", "--diverge", "late=1%,extra=1/iter,missing=1/iter,swap=1/iter"}
+		const diverge = "late=1%,extra=1/iter,missing=1/iter,swap=1/iter"
+		on, run := "the same, "+diverge, []string{"--iterations", fmt.Sprint(s.iterations), "--diverge", diverge, "--seed", fmt.Sprint(s.seed)}
 		if first := c.StepsUsed[0]; c.Steps >= first+4 {
 			last := min(first+3, c.Steps-1)
 			from = fmt.Sprintf("%d:%d", first, last)
