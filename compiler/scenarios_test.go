@@ -252,8 +252,33 @@ func TestScenarios(t *testing.T) {
 		}
 	}
 	ar.Compare(t, "counts", golden.String())
-	if testing.Verbose() {
-		t.Log("\n" + table(testkit.Scenarios(), rows[true], rows[false]))
+	holdResults(t, table(testkit.Scenarios(), rows[true], rows[false]))
+}
+
+// holdResults compares the table of RESULTS.md; when updating, it becomes what it should be.
+func holdResults(t *testing.T, want string) {
+	t.Log("\n" + want)
+	const path = "../RESULTS.md"
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, _ := strings.Cut(want, "\n")
+	before, rest, found := strings.Cut(string(text), head+"\n")
+	end := 0
+	for strings.HasPrefix(rest[end:], "|") {
+		end += strings.Index(rest[end:], "\n") + 1
+	}
+	switch now := before + want + rest[end:]; {
+	case !found:
+		t.Errorf("%s has no table of scenarios", path)
+	case now == string(text):
+	case !testkit.Updating():
+		t.Errorf("%s: the table of scenarios differs (make golden rewrites it); look at what is said around it and in README", path)
+	default:
+		if err := os.WriteFile(path, []byte(now), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
