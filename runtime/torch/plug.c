@@ -214,10 +214,10 @@ size_t stw_torch_stats(int index, char *out, size_t room)
     const struct { const char *name; uint64_t value; } all[] = {
 #define FIELD(name) {#name, s.name}
         FIELD(requests), FIELD(frees), FIELD(hits), FIELD(conflicts), FIELD(too_large), FIELD(dynamic), FIELD(guests), FIELD(unknown),
-        FIELD(slow), FIELD(resyncs), FIELD(restarts), FIELD(failed), FIELD(bad_free), FIELD(live_bytes), FIELD(peak_live_bytes),
+        FIELD(slow), FIELD(resyncs), FIELD(restarts), FIELD(zero_size), FIELD(failed), FIELD(bad_free), FIELD(live_bytes), FIELD(peak_live_bytes),
         FIELD(heap_live_bytes), FIELD(heap_peak_bytes), FIELD(reserved_bytes), FIELD(peak_reserved_bytes), FIELD(arena_bytes),
         FIELD(static_fallback_bytes), FIELD(sweeps), FIELD(trims), FIELD(returned_bytes), FIELD(moves), FIELD(moved_bytes),
-        FIELD(event_records), FIELD(event_waits), FIELD(young_waits), FIELD(event_failures), FIELD(deferred), FIELD(stitched),
+        FIELD(event_records), FIELD(event_waits), FIELD(young_waits), FIELD(waited_age), FIELD(event_failures), FIELD(deferred), FIELD(stitched),
         FIELD(stitches), FIELD(stitch_bytes), FIELD(position), FIELD(atoms),
 #undef FIELD
         {"pool_live_bytes", pool_live},
@@ -228,6 +228,7 @@ size_t stw_torch_stats(int index, char *out, size_t room)
         {"ns_free", median_time(1)},
     };
     size_t n = 0, count = sizeof all / sizeof *all;
+    static_assert(sizeof all / sizeof *all == sizeof s / sizeof s.requests + 6, "a counter is not told");
     for (size_t i = 0; i < count; i++)
         n += (size_t)snprintf(n < room ? out + n : NULL, n < room ? room - n : 0, "%s\"%s\":%llu%s", i ? "," : "{", all[i].name,
                               (unsigned long long)all[i].value, i + 1 < count ? "" : "}");
