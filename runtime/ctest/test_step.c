@@ -2,6 +2,7 @@
  * served: against a count of every call. And what is in step: small, large and wide slots, two streams in turns, requests of other
  * streams and of no size in between, frees of all kinds; every address is the plan's.
  */
+#include "../stw_internal.h"
 #include "scene.h"
 
 enum { PLACES = 12, ENTRIES = 96, LAPS = 150 };
@@ -114,10 +115,50 @@ static void test_nothing_fits(void)
     end(a);
 }
 
+/* Where 1,500 requests go, some of them more or fewer than the plan's, when so many frees were before them. */
+static void wander(uint64_t frees, uintptr_t at[1500])
+{
+    builder b = {0};
+    builder_stream(&b, 0, 0, 600); /* of common sizes, so that the number of frees is heard */
+    for (uint32_t i = 0; i < 60; i++)
+        builder_entry_nf(&b, builder_planned(&b, 0, 10 * i, 1 + i % 8), 30, 1, 2);
+    stw_allocator *a = make(&b, NULL);
+    a->match.frees = a->told_frees = frees;
+    a->match.heard = (uint32_t)frees;
+    void *live[60] = {NULL};
+    uint64_t seed = 11;
+    for (uint32_t i = 0, e = 0; i < 1500; i++, e = (e + 1) % 60) {
+        uint64_t r = check_random(&seed);
+        e = r % 31 == 0 ? (e + 1) % 60 : e;
+        for (uint32_t k = 0; k < 1 + r / 64 % 3; k++) {
+            void **old = &live[(r / 512 + k) % 60];
+            CHECK_EQ(stw_free(a, *old), 0);
+            *old = NULL;
+        }
+        CHECK_EQ(stw_free(a, live[e]), 0);
+        live[e] = get(a, r % 37 == 0 ? 1 + r / 64 % 90 : 1 + e % 8);
+        at[i] = (uintptr_t)live[e];
+    }
+    CHECK(frees == 0 || (uint32_t)a->match.frees < frees);
+    a->match.frees -= frees; /* so that the counters add up */
+    a->told_frees -= frees;
+    end(a);
+}
+
+/* Frees are compared by their low 32 bits: nothing happens where these begin again. */
+static void test_many_frees(void)
+{
+    static uintptr_t few[1500], many[1500];
+    wander(0, few);
+    wander((UINT64_C(1) << 32) - 700, many);
+    CHECK(memcmp(few, many, sizeof few) == 0);
+}
+
 int main(void)
 {
     for (uint64_t seed = 1; seed <= (CHECK_SANITIZED ? 3 : 12); seed++)
         test_counts(seed);
     test_nothing_fits();
+    test_many_frees();
     return check_end("test_step");
 }
