@@ -122,12 +122,15 @@ func (b *bounds) settle(s *sequence, source string) *Steps {
 	}
 	dropLast := func() { st.Cuts, b.openEnd = st.Cuts[:len(st.Cuts)-1], false }
 	clocks := func(i int) int { return s.at(st.Cuts[i]) }
-	for st.N() > 0 && clocks(0) == clocks(1) {
-		dropFirst()
+	dropEmpty := func() {
+		for st.N() > 0 && clocks(0) == clocks(1) {
+			dropFirst()
+		}
+		for st.N() > 0 && clocks(st.N()) == clocks(st.N()-1) {
+			dropLast()
+		}
 	}
-	for st.N() > 0 && clocks(st.N()) == clocks(st.N()-1) {
-		dropLast()
-	}
+	dropEmpty()
 	whole := func() []int {
 		c := make([]int, len(st.Cuts))
 		for i := range c {
@@ -143,6 +146,7 @@ func (b *bounds) settle(s *sequence, source string) *Steps {
 		dropFirst()
 		st.notef("the recording begins in the middle of an iteration: that part is not used")
 	}
+	dropEmpty() // which may have lain beside one that was cut off
 	if st.N() <= 0 {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package compiler
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -347,6 +348,28 @@ func TestStepsLastWindowStillAlive(t *testing.T) {
 	p.free(len(p.t.Requests) - 1)
 	if s, err = FindSteps(p.trace()); err != nil || s.N() != 4 {
 		t.Errorf("%+v, %v; want four iterations", s, err)
+	}
+}
+
+// Iterations without requests are none, also where they come to lie at an end because the one beyond was cut off.
+func TestStepsEmptyBesideOneCutOff(t *testing.T) {
+	p := newTape()
+	p.t.Requests = append(p.t.Requests, ir.Request{Size: 4096, Alloc: ir.Before, FreeRequested: ir.Never, Free: ir.Never})
+	p.mark(ir.MarkIteration, 0, "")
+	a := p.alloc(1)
+	p.mark(ir.MarkIteration, 1, "")
+	p.free(a)
+	p.mark(ir.MarkIteration, 2, "")
+	p.alloc(1)
+	tr := p.trace()
+	tr.Wrapped = true
+	mustCheck(t, tr)
+	s, err := FindSteps(tr)
+	if err == nil && s.N() > 0 {
+		t.Errorf("iterations at %v, in which there is nothing", s.Cuts)
+	}
+	if _, err := Compile(context.Background(), tr, Options{}); err == nil || !strings.Contains(err.Error(), "wrapped") {
+		t.Errorf("compile: %v", err)
 	}
 }
 

@@ -71,7 +71,7 @@ func BuildTemplate(t *ir.Trace, s *Steps, from, to int) (*Template, error) {
 	}
 	m.finish(tm)
 	if len(tm.Entries) == 0 {
-		return nil, fmt.Errorf("compiler: template: iterations %d:%d make no requests", from, to)
+		return nil, &StepsError{fmt.Sprintf("iterations %d:%d make no requests", from, to), "choose others with --steps, or let rules ignore less"}
 	}
 	tm.setLives(seq, m)
 	tm.setKinds(seq)
