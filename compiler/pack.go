@@ -169,8 +169,17 @@ func (c *Compiled) Arena() (end ir.Bytes) {
 	return end
 }
 
+// checkCapacity refuses what no plan can hold, and what is above the capacity.
 func (c *Compiled) checkCapacity() error {
 	limit, peak := c.capacity(), c.Arena()
+	for k := range c.Problem.Entries {
+		if n := c.Problem.Entries[k].MaxSize; n >= ir.MaxRange {
+			return &InfeasibleError{Msg: fmt.Sprintf("a request of %s: a plan holds less than %s; is it a size in bytes?", Size(n), Size(ir.MaxRange))}
+		}
+	}
+	if peak >= ir.MaxRange {
+		return &InfeasibleError{Msg: fmt.Sprintf("the plan takes %s: a plan holds less than %s; are sizes in bytes?", Size(peak), Size(ir.MaxRange))}
+	}
 	if limit == 0 || peak <= limit {
 		return nil
 	}

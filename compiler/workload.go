@@ -58,6 +58,9 @@ func (c *Compiled) Workload(o WorkloadOptions) (*Workload, error) {
 		}
 	}
 	if c.mapping.tmpl == nil {
+		if err := o.bounded(ir.Tick(c.Trace.Events)); err != nil {
+			return nil, err
+		}
 		return b.onePass(), nil
 	}
 	windows := c.mapping.tmpl.Windows
@@ -70,15 +73,24 @@ func (c *Compiled) Workload(o WorkloadOptions) (*Workload, error) {
 			windows = append(windows, [2]ir.Tick{c.Steps.Cuts[i], c.Steps.Cuts[i+1]})
 		}
 	}
-	longest := ir.Tick(1)
+	longest := ir.Tick(0)
 	for _, w := range windows {
 		longest = max(longest, w[1]-w[0])
 	}
-	if ir.Tick(o.Iterations) > maxEvents/longest {
-		return nil, fmt.Errorf("compiler: %d iterations of up to %d events: at most %d events are run, which %d iterations have", o.Iterations, longest, maxEvents, maxEvents/longest)
+	if err := o.bounded(longest); err != nil {
+		return nil, err
 	}
 	b.steady(windows)
 	return &b.w, nil
+}
+
+// bounded refuses more iterations of so many events than can be run.
+func (o *WorkloadOptions) bounded(events ir.Tick) error {
+	events = max(events, 1)
+	if ir.Tick(o.Iterations) <= maxEvents/events {
+		return nil
+	}
+	return fmt.Errorf("compiler: %d iterations of up to %d events: at most %d events are run, which %d iterations have", o.Iterations, events, maxEvents, maxEvents/events)
 }
 
 const noID = ^uint32(0)

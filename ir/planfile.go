@@ -59,7 +59,7 @@ func EncodePlan(p *Plan) ([]byte, error) {
 		return nil, fmt.Errorf("ir: plan: %d entries and %d streams, the format holds less than %d and at most %d",
 			len(p.Entries), len(p.Streams), MaxEntries, MaxStreams)
 	}
-	if p.Arena >= maxRange {
+	if p.Arena >= MaxRange {
 		return nil, fmt.Errorf("ir: plan: an arena of %d bytes does not fit the format, which ends at 2 TiB", p.Arena)
 	}
 	units := func(what string, i int, n int64) (uint32, error) {

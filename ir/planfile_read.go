@@ -12,8 +12,8 @@ import (
 // things in the same order, and a test holds their verdicts against each other on damaged files.
 // F40 and F41 are this reader's alone: they concern what only people and tools look at.
 
-// maxRange is the end of the addresses a plan can hold, in bytes: 2^32 units.
-const maxRange = 1 << 41
+// MaxRange is the end of the addresses and sizes that a plan can hold, in bytes: 2^32 units.
+const MaxRange = 1 << 41
 
 // DecodePlan reads a plan file. It trusts nothing; the error is a *PlanError.
 func DecodePlan(data []byte) (*Plan, error) {
@@ -97,7 +97,7 @@ func (d *planDecoder) header(p *Plan) {
 	if p.LoopStart > d.nEntries {
 		d.fail(11, 104, "the loop starts at entry %d of %d", p.LoopStart, d.nEntries)
 	}
-	if p.Arena%Align != 0 || p.Arena < 0 || p.Arena >= maxRange {
+	if p.Arena%Align != 0 || p.Arena < 0 || p.Arena >= MaxRange {
 		d.fail(12, 72, "arena of %d bytes, not a multiple of %d below 2 TiB", p.Arena, Align)
 	}
 	if d.strict && uint64(le.Uint32(b[116:]))|le.Uint64(b[120:]) != 0 {

@@ -65,9 +65,6 @@ func diverged(t *ir.Trace, w *compiler.Workload, spec model.Spec, seed uint64, p
 	events := make([]ir.Event, 0, len(s.Ops))
 	for _, op := range s.Ops {
 		ev := ir.Event{ID: op.ID, Entry: ir.NoEntry}
-		if answers != nil && answers[op.ID].Entry >= 0 {
-			ev.Entry = uint32(answers[op.ID].Entry)
-		}
 		switch op.Kind {
 		case model.OpAlloc:
 			ev.Kind, ev.Size, ev.Stream = ir.EvAlloc, ir.Bytes(op.Size), ir.StreamID(slices.Index(t.Streams, op.Stream))
@@ -77,7 +74,10 @@ func diverged(t *ir.Trace, w *compiler.Workload, spec model.Spec, seed uint64, p
 		case model.OpFree:
 			ev.Kind = ir.EvFree
 		default:
-			continue
+			continue // its ID is no request's
+		}
+		if answers != nil && answers[op.ID].Entry >= 0 {
+			ev.Entry = uint32(answers[op.ID].Entry)
 		}
 		events = append(events, ev)
 	}
