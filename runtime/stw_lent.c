@@ -1,6 +1,6 @@
 /* stw_lent.c: the parts of the arena that a request without an address may have: all but what its list of needs
  * names (stw_plan.h) and what is kept. A list is stored as the ranges that are left, in atoms, with their sizes beside them: there are
- * few, two in the mean and 24 at most in the plans of our logs, of up to 30,000 atoms.
+ * few, three to eight in the mean and 43 at most in the plans of our logs, of up to 30,000 atoms.
  */
 #include "stw_internal.h"
 
