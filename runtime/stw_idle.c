@@ -99,10 +99,10 @@ static inline void note(stw_search *s, uint32_t from, uint32_t units)
     s->over = better ? over : s->over;
 }
 
-/* It could find nothing better. */
+/* It need not find anything better. */
 static inline bool over(const stw_search *s)
 {
-    return s->fits == 0 || s->over == 0;
+    return s->fits == 0 || s->over <= s->units / STW_NEAR;
 }
 
 /* The runs that begin and end in the word of atom `at`, whose bounds are at b. */

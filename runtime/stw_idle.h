@@ -68,6 +68,7 @@ bool stwi_idle_make(stw_idle *i, uint32_t n_atoms); /* false: no memory */
 void stwi_idle_drop(stw_idle *i);
 void stwi_idle_forget(stw_idle *i); /* atoms came free, nobody knows where */
 #define STW_FITS 16u /* runs that are large enough, of which the smallest is taken */
+#define STW_NEAR 8u  /* or the first that has no more than that part too much */
 #define STW_NOWHERE UINT32_MAX
 
 /* A search for the smallest run with `units`. */
@@ -83,7 +84,7 @@ static inline stw_search stwi_search_for(uint32_t units)
 }
 
 /* Looks at the runs in those ranges of atoms, ascending, none of them empty, no two without an atom between them, which is no part of a run.
- * True: the search is over, nothing could be better. */
+ * True: the search is over. */
 bool stwi_idle_search(stw_idle *i, const uint32_t *bounds, const uint64_t *occupied, const stw_atoms *ranges, uint32_t n, stw_search *s);
 const char *stwi_idle_check(const stw_idle *i, const uint32_t *bounds, const uint64_t *occupied);
 

@@ -75,7 +75,7 @@ static block find(uint32_t from, uint32_t to, const bool *without, uint32_t unit
             for (run = i; i < end && !busy[i];)
                 i++;
             uint32_t room = bounds[i] - bounds[run];
-            fits -= room >= units;
+            fits = room >= units && room - units <= units / 8 ? 0 : fits - (room >= units);
             if (room >= units && room < least) {
                 least = room;
                 best.begin = run;

@@ -73,7 +73,7 @@ static uint32_t plain_search(const stw_atoms *ranges, uint32_t n, uint32_t units
             while (i < ranges->end && !busy(i))
                 i++;
             uint32_t room = bounds[i] - bounds[run];
-            fits -= room >= units;
+            fits = room >= units && room - units <= units / 8 ? 0 : fits - (room >= units);
             if (room >= units && room < least) {
                 best = run;
                 least = room;

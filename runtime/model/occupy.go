@@ -144,11 +144,12 @@ func (a *arena) lacking(named []bool, granule uint64) []bool {
 const (
 	lentRanges = 32 // ranges that the search of a dynamic request looks into, of those that are large enough
 	searchFits = 16 // runs that are large enough, of which it takes the smallest
+	searchNear = 8  // or the first that has no more than that part too much
 )
 
 // run looks from the lowest address on into the maximal ranges of atoms inside s's range that are not needed, the
 // first `most` of those that have z bytes, for runs of free ones. It takes the smallest of the first searchFits with
-// z bytes, the lowest among equals, and returns the atoms that a guest touches there.
+// z bytes, or of those up to the first that is hardly larger, the lowest among equals, and returns the atoms that a guest touches there.
 func (a *arena) run(s Stream, needed []bool, z uint64, most int) (interval, bool) {
 	from, _ := slices.BinarySearch(a.edges, s.Begin)
 	to, exact := slices.BinarySearch(a.edges, s.End)
@@ -176,6 +177,9 @@ func (a *arena) run(s Stream, needed []bool, z uint64, most int) (interval, bool
 				fits--
 				if best.end == 0 || run.end-run.begin < best.end-best.begin {
 					best = run
+				}
+				if (run.end-run.begin-z)/Unit <= z/Unit/searchNear {
+					fits = 0
 				}
 			}
 		}

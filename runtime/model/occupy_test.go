@@ -3,7 +3,7 @@ package model
 import "testing"
 
 // The search for idle space is best fit among the first places only: 16 runs that are large enough, in 32 ranges
-// that are.
+// that are, up to one that is an eighth too large at most.
 func TestSearchIsBounded(t *testing.T) {
 	// Atoms of one unit: a busy or needed one, then a free stretch of `length` of them, and so on.
 	build := func(lengths []int, between func(a *arena) []bool) (*arena, []bool, uint64) {
@@ -49,6 +49,9 @@ func TestSearchIsBounded(t *testing.T) {
 		{"what is too small does not count", append(repeat(50, 4, 9), 5), busy, 5, 51},
 		{"the sixteenth range is seen", repeat(15, 9, 5), nil, 5, 15},
 		{"ranges that are too small do not count", repeat(40, 4, 5), nil, 5, 40},
+		{"an eighth too much will do", []int{30, 18, 16}, busy, 16, 1},
+		{"more will not", []int{30, 19, 16}, busy, 16, 2},
+		{"of fifteen units one is an eighth", []int{17, 16, 15}, busy, 15, 1},
 		{"the lowest of equals", repeat(3, 5, 5), busy, 5, 0},
 		{"none is large enough", repeat(3, 5, 5), busy, 6, -1},
 	} {
