@@ -30,10 +30,10 @@ func (a *Allocator) neededLast(idle []gap, most uint64) (left []gap) {
 			from = next.to
 		}
 	}
-	at, _ := a.match.best()
 	if a.match.mode != inSync {
 		return left
 	}
+	at, _ := a.match.best()
 	entries := uint64(len(a.plan.Entries))
 	for range min(entries, min(most, entries)*spareWork) {
 		if n <= most {
