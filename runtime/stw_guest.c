@@ -8,8 +8,8 @@
  *     runs           |----|  |--------|  |------|     the smallest that is large enough, but for an eighth, lowest first
  *
  * A guest covers whole atoms, so that occupancy stays one bit for each: a planned request that comes
- * earlier than usual finds its range occupied and goes to the heap. The search (stw_idle.c) ends with a run that is at most an eighth too large, or the sixteenth
- * that is large enough, and looks into 32 ranges at most: what it costs does not depend on how many runs there are. (A sweep, below, has read the
+ * earlier than usual finds its range occupied and goes to the heap. The search (stw_idle.c) ends with a run that is at most an eighth too large, or the seventh
+ * that is large enough, and looks into 12 ranges at most: what it costs does not depend on how many runs there are. (A sweep, below, has read the
  * plan, and looks into all.)
  *
  * A planned request whose place is taken, or too small, has a known life, too: what the entries of that life start to use is read off the

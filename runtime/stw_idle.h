@@ -67,7 +67,7 @@ typedef struct {
 bool stwi_idle_make(stw_idle *i, uint32_t n_atoms); /* false: no memory */
 void stwi_idle_drop(stw_idle *i);
 void stwi_idle_forget(stw_idle *i); /* atoms came free, nobody knows where */
-#define STW_FITS 16u /* runs that are large enough, of which the smallest is taken */
+#define STW_FITS 7u  /* runs that are large enough, of which the smallest is taken */
 #define STW_NEAR 8u  /* or the first that has no more than that part too much */
 #define STW_NOWHERE UINT32_MAX
 

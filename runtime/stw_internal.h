@@ -229,7 +229,7 @@ uint32_t stwi_guest_sweep_locked(stw_allocator *a, const stw_stream *s, uint32_t
 /* A bitmap, good until the next call: the atoms that planned requests start to use while a request of `entry` is alive, as stwi_guest_sweep_locked
  * knows its life, or a whole step where it does not; NULL: not known. */
 const uint64_t *stwi_guest_needs_locked(stw_allocator *a, uint32_t entry);
-#define STW_LENT_RANGES 32u /* that a search looks into, of those that are large enough */
+#define STW_LENT_RANGES 12u /* that a search looks into, of those that are large enough */
 #define STW_LENT_BATCH 16u  /* of the list that are read before they are looked into: it may be over then */
 #define STW_SWEEP_PART 16u /* the shortest life tried is this part of a step */
 #define STW_SWEEP_WORK 64u /* entries that a request pays for */

@@ -64,7 +64,7 @@ static size_t make_needs(void)
 static block find(uint32_t from, uint32_t to, const bool *without, uint32_t units)
 {
     block best = {0};
-    uint32_t least = UINT32_MAX, ranges = 32, fits = 16;
+    uint32_t least = UINT32_MAX, ranges = 12, fits = 7;
     for (uint32_t i = from, end; i < to && ranges > 0; i = end + 1) {
         for (end = i; end < to && !without[end];)
             end++;

@@ -66,7 +66,7 @@ static void change(bool ebb)
 /* The rule of MATCHER.md, an atom at a time. */
 static uint32_t plain_search(const stw_atoms *ranges, uint32_t n, uint32_t units)
 {
-    uint32_t best = STW_NOWHERE, least = UINT32_MAX, fits = 16;
+    uint32_t best = STW_NOWHERE, least = UINT32_MAX, fits = 7;
     for (; n > 0; ranges++, n--)
         for (uint32_t i = ranges->begin; i < ranges->end && fits > 0; i++) {
             uint32_t run = i;
@@ -155,7 +155,7 @@ static void too_small(void)
         right();
         steps_of(0, MOST, 41, &found);
         uint64_t again = steps_of(0, MOST, 41, &found);
-        CHECK(again < (found ? 16 * 34 + 150 : 150)); /* what fits may lie in a word each, behind others there */
+        CHECK(again < (found ? 7 * 34 + 150 : 150)); /* what fits may lie in a word each, behind others there */
     }
     for (uint32_t units = 1; units <= 41; units++)
         compare(units);

@@ -142,8 +142,8 @@ func (a *arena) lacking(named []bool, granule uint64) []bool {
 }
 
 const (
-	lentRanges = 32 // ranges that the search of a dynamic request looks into, of those that are large enough
-	searchFits = 16 // runs that are large enough, of which it takes the smallest
+	lentRanges = 12 // ranges that the search of a dynamic request looks into, of those that are large enough
+	searchFits = 7  // runs that are large enough, of which it takes the smallest
 	searchNear = 8  // or the first that has no more than that part too much
 )
 

@@ -2,7 +2,7 @@ package model
 
 import "testing"
 
-// The search for idle space is best fit among the first places only: 16 runs that are large enough, in 32 ranges
+// The search for idle space is best fit among the first places only: 7 runs that are large enough, in 12 ranges
 // that are, up to one that is an eighth too large at most.
 func TestSearchIsBounded(t *testing.T) {
 	// Atoms of one unit: a busy or needed one, then a free stretch of `length` of them, and so on.
@@ -44,10 +44,10 @@ func TestSearchIsBounded(t *testing.T) {
 		units   uint64
 		want    int // the stretch, -1 for none
 	}{
-		{"the sixteenth place is seen", repeat(15, 9, 5), busy, 5, 15},
-		{"the seventeenth is not", repeat(16, 9, 5), busy, 5, 0},
+		{"the seventh place is seen", repeat(6, 9, 5), busy, 5, 6},
+		{"the eighth is not", repeat(7, 9, 5), busy, 5, 0},
 		{"what is too small does not count", append(repeat(50, 4, 9), 5), busy, 5, 51},
-		{"the sixteenth range is seen", repeat(15, 9, 5), nil, 5, 15},
+		{"the seventh range is seen", repeat(6, 9, 5), nil, 5, 6},
 		{"ranges that are too small do not count", repeat(40, 4, 5), nil, 5, 40},
 		{"an eighth too much will do", []int{30, 18, 16}, busy, 16, 1},
 		{"more will not", []int{30, 19, 16}, busy, 16, 2},
@@ -68,17 +68,17 @@ func TestSearchIsBounded(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the thirty-third range is not", func(t *testing.T) {
-		a, needed, end := build(repeat(32, 9, 5), nil)
-		for i := range 32 {
+	t.Run("the thirteenth range is not", func(t *testing.T) {
+		a, needed, end := build(repeat(12, 9, 5), nil)
+		for i := range 12 {
 			a.busy[10*i+3], a.busy[10*i+8] = true, true // lent, and nowhere five units free
 		}
 		if r, ok := a.run(Stream{End: end}, needed, 5*Unit, lentRanges); ok {
-			t.Errorf("run = %v; 32 ranges have no place", r)
+			t.Errorf("run = %v; 12 ranges have no place", r)
 		}
-		a.busy[10*31+3], a.busy[10*31+8] = false, true
-		if r, ok := a.run(Stream{End: end}, needed, 5*Unit, lentRanges); !ok || r.begin != (10*31+1)*Unit {
-			t.Errorf("run = %v, %v; the thirty-second has one", r, ok)
+		a.busy[10*11+3], a.busy[10*11+8] = false, true
+		if r, ok := a.run(Stream{End: end}, needed, 5*Unit, lentRanges); !ok || r.begin != (10*11+1)*Unit {
+			t.Errorf("run = %v, %v; the twelfth has one", r, ok)
 		}
 	})
 }
