@@ -25,7 +25,7 @@
  * is used: with the square of what is, up to a sixteenth of what lived at most. Most of what is asked for in every step then fits, and what
  * is left is for what is rare.
  *
- * What lives in the arena is read off the table of live allocations: that takes no time where nothing is
+ * What lives in the arena is read off the occupancy and the table of live allocations: that takes no time where nothing is
  * given back.
  */
 #include "stw_internal.h"
@@ -71,11 +71,11 @@ static uint64_t idle_word(const stw_allocator *a, uint64_t w)
 static void spare_locked(stw_allocator *a, uint64_t most)
 {
     uint64_t idle = 0, count = most > a->match.n / STW_SPARE_WORK ? a->match.n : most * STW_SPARE_WORK;
+    uint32_t at = stwi_match_position(&a->match);
+    if (at >= a->match.n || most == UINT64_MAX)
+        return;
     for (uint64_t w = 0; w < (a->arena.bytes / a->backend.granularity + 63) / 64; w++)
         idle += (uint64_t)__builtin_popcountll(idle_word(a, w));
-    uint32_t at = stwi_match_position(&a->match);
-    if (at >= a->match.n)
-        return;
     for (; count > 0 && idle > most; count--, at = stwi_succ(&a->match, at)) {
         const stw_slot *s = &a->slots[a->entries[at].slot];
         if (!(s->flags & STW_SLOT_PLANNED))

@@ -171,16 +171,14 @@ void *stwi_planned_locked(stw_allocator *a, stw_stream *s, uint64_t units)
     const bool other = fixed && units != slot->hi;
     a->match.stranger = (other && (entry < a->match.wrap || !stwi_proportional(&a->match, units, slot->hi))) ||
                         (planned && a->match.doubt > 0 && entry + (a->entries[entry].life_nf & STW_ENTRY_LIFE_MAX) < a->match.n);
-    if (!planned && a->match.stranger)
+    if (planned && units > slot->hi)
+        return stwi_from_heap_locked(a, s, units, entry, &a->stats.too_large);
+    if (a->match.stranger)
         return stwi_from_heap_locked(a, s, units, entry, &a->stats.unknown);
     if (!planned) {
         void *guest = slot->list != 0 ? guest_locked(a, s, units, slot->list - 1, entry) : NULL;
         return guest ? guest : stwi_from_heap_locked(a, s, units, entry, &a->stats.dynamic);
     }
-    if (units > slot->hi)
-        return stwi_from_heap_locked(a, s, units, entry, &a->stats.too_large);
-    if (a->match.stranger)
-        return stwi_from_heap_locked(a, s, units, entry, &a->stats.unknown);
     if (!stwi_take_locked(a, s, slot->atom_begin, slot->atom_end, slot->atoms, slot->lo, units))
         return stwi_from_heap_locked(a, s, units, entry, &a->stats.conflicts);
     a->stats.hits++;

@@ -249,7 +249,9 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 			(entry < a.match.loop || !a.match.factors.proportional(z/Unit, hi, a.match.fixed))
 		a.stranger = other || planned && a.match.doubt > 0 && !a.match.lasts(entry)
 		switch {
-		case !planned && a.stranger:
+		case planned && z > end-begin:
+			class = TooLarge
+		case a.stranger:
 			class = Unknown
 		case !planned:
 			class = Dynamic
@@ -260,10 +262,6 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 				a.stats.Guests++
 				return a.hand(Addr{0, r.begin}, live{size: z, span: r.end - r.begin, vote: vote, stream: stream}, Dynamic), true
 			}
-		case z > end-begin:
-			class = TooLarge
-		case a.stranger:
-			class = Unknown
 		case !a.occupied.free(interval{begin, end}), !a.takeArena(stream, interval{begin, end}, z):
 			class = Conflict
 		default:
