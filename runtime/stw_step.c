@@ -7,7 +7,8 @@
  *
  * A step is armed when somebody has its stream; one whose entry has no place, or is the last, never is, and is never taken. While the
  * position is not certain, or streams have to be ordered, a->next points to one that is not armed either. What a step says of a request with more to do,
- * of a wide range, memory to be committed, streams to be ordered, stw.c does outside the hot path, without asking the matcher again.
+ * of a wide range, or streams to be ordered, stw.c does outside the hot path, without asking the matcher again. Where memory is to be committed
+ * it does ask: what moves for it depends on the position.
  *
  * Nothing is counted. A run of steps, from `from` up to `here`, says by itself how many hits there were, how often the matcher's average rose, and
  * which entry came last; and `room`, by which live bytes are below their peak, says what lives. So whoever looks at these, or moves the
