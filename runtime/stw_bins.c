@@ -1,24 +1,22 @@
 /* stw_bins.c: the free blocks of a heap, by size.
  *
- *     units   1   2   3   ...   2047 | 2048   ...   8191 | 8192,8193   8194,8195   ...
- *     bin     1   2   3   ...   2047 | 2048   ...   8191 | 8192        8193        ...
- *             lists                  | trees
+ *     units   1   2   3   ...   2047 | 2048   ...   16383 | 16384,16385   16386,16387   ...
+ *     bin     1   2   3   ...   2047 | 2048   ...   16383 | 16384         16385         ...
+ *             lists                  | by address         | trees
  *
- * A *bin* for each size below 8192 units, 4096 of them for every power of two above. A bitmap in three levels says which ones
- * hold something, so the next that does is a few bit scans away. The bins of sizes below 2048 are lists, last freed first out: O(1),
- * whatever the number of holes. The others are treaps ordered by (units, start) (Seidel and Aragon 1996): O(log n), and with so many
- * bins n is small: what a search costs is the records it reads, each of them a cache line from far away. Of 100,000 holes between 1 and
- * 6 MiB it reads three or four. Of a table that large only what is used is ever paged in. Where many are of one size the tree is deep, but then
- * one of them often lies close by: an insertion that is not done after a few steps goes on from there, for what is next to it in memory is
- * next to it in the tree.
+ * A *bin* for each size below 16384 units (8 MiB), 8192 of them for every power of two above. A bitmap in three levels says which ones
+ * hold something, so the next that does is a few bit scans away. The bins of sizes below 2048 are lists, last freed first out; of those below 16384
+ * the lowest block is known, and the next one is soon found (stw_lowest.c): both O(1), whatever the number of holes. The others are treaps ordered by (units, start)
+ * (Seidel and Aragon 1996): O(log n), and with so many bins n is small; of one size a device of 141 GiB has 9,000 at most, with as much between them. Of a table that
+ * large only what is used is ever paged in.
  *
  * Priorities are a hash of the record's index: no random numbers, and the same requests always give the same
  * trees. Insertion splits and removal merges top-down, so nothing recurses; a block knows what it hangs from, so
- * removal searches nothing. A bin with one block is a list and a tree alike.
+ * removal searches nothing. A bin with one block is any of these: most bins of most heaps.
  */
 #include "stw_bins.h"
 
-#include <string.h>
+#include "stw_bits.h"
 
 static uint32_t priority(uint32_t b)
 {
@@ -32,48 +30,12 @@ static uint64_t key(const stw_heap *h, uint32_t b)
     return (uint64_t)h->blocks[b].units << 32 | h->blocks[b].start;
 }
 
-/* The free block of b's size that is the last before b or the first after it, and not far; 0: there is none. */
-static uint32_t neighbour(const stw_heap *h, uint32_t b)
-{
-    uint32_t before = b, after = b;
-    for (int i = 0; i < 4; i++) {
-        before = h->blocks[before].prev; /* nobody's is nobody */
-        if (!h->blocks[before].used && h->blocks[before].units == h->blocks[b].units)
-            return before;
-        after = h->blocks[after].next;
-        if (!h->blocks[after].used && h->blocks[after].units == h->blocks[b].units)
-            return after;
-    }
-    return 0;
-}
-
-/* Where b, of a rank below the root's, comes into the tree in which near is the one before or after it; *up: what it will hang from. */
-static uint32_t *link_near(stw_heap *h, uint32_t b, uint32_t rank, uint32_t near, uint32_t *up)
-{
-    bool s = key(h, near) < key(h, b);
-    uint32_t t = near, below = 0;
-    if (h->blocks[t].side[s]) { /* down to where b would be a leaf */
-        t = h->blocks[t].side[s];
-        s = !s;
-        while (h->blocks[t].side[s])
-            t = h->blocks[t].side[s];
-    }
-    for (; priority(t) < rank; t = h->blocks[t].up) /* and up past all that b comes before */
-        below = t;
-    *up = t;
-    return &h->blocks[t].side[below ? h->blocks[t].side[1] == below : s];
-}
-
-void stwi_tree_insert(stw_heap *h, uint32_t bin, uint32_t b)
+static void tree_insert(stw_heap *h, uint32_t bin, uint32_t b)
 {
     const uint64_t at = key(h, b);
     const uint32_t rank = priority(b);
-    uint32_t *link = &h->first[bin], up = 0, near;
-    for (int depth = 0; *link && priority(*link) > rank; depth++) {
-        if (depth == 4 && (near = neighbour(h, b)) != 0) {
-            link = link_near(h, b, rank, near, &up);
-            break;
-        }
+    uint32_t *link = &h->first[bin], up = 0;
+    while (*link && priority(*link) > rank) {
         up = *link;
         link = &h->blocks[up].side[key(h, up) < at];
     }
@@ -91,7 +53,7 @@ void stwi_tree_insert(stw_heap *h, uint32_t bin, uint32_t b)
     *gaps[0] = *gaps[1] = 0;
 }
 
-void stwi_tree_remove(stw_heap *h, uint32_t bin, uint32_t b)
+static void tree_remove(stw_heap *h, uint32_t bin, uint32_t b)
 {
     uint32_t up = h->blocks[b].up, rest[2] = {h->blocks[b].side[0], h->blocks[b].side[1]};
     uint32_t *link = up ? &h->blocks[up].side[h->blocks[up].side[1] == b] : &h->first[bin];
@@ -120,7 +82,7 @@ uint32_t stwi_tree_first(const stw_heap *h, uint32_t bin, uint64_t units)
     return found;
 }
 
-bool stwi_tree_has(const stw_heap *h, uint32_t b)
+static bool tree_has(const stw_heap *h, uint32_t b)
 {
     uint32_t t = h->first[stwi_bin_of(h->blocks[b].units)], up = 0;
     while (t && t != b) {
@@ -130,6 +92,52 @@ bool stwi_tree_has(const stw_heap *h, uint32_t b)
         t = h->blocks[t].side[key(h, t) < key(h, b)];
     }
     return t && h->blocks[t].up == up && (!up || priority(t) < priority(up));
+}
+
+/* Of a bin that is kept by address. */
+static void lowest_insert(stw_heap *h, uint32_t b)
+{
+    stw_block *k = &h->blocks[b];
+    k->side[0] = k->side[1] = 0;
+    k->up = b;
+    stwi_lowest_insert(&h->lowest, k->start, k->units, b);
+}
+
+void stwi_bin_join(stw_heap *h, uint32_t bin, uint32_t b)
+{
+    if (bin >= STW_LARGE_UNITS) {
+        tree_insert(h, bin, b);
+        return;
+    }
+    const uint32_t lowest = h->first[bin];
+    if (!h->blocks[lowest].up)
+        lowest_insert(h, lowest);
+    lowest_insert(h, b);
+    if (h->blocks[b].start < h->blocks[lowest].start)
+        h->first[bin] = b;
+}
+
+void stwi_bin_leave(stw_heap *h, uint32_t bin, uint32_t b)
+{
+    if (bin >= STW_LARGE_UNITS) {
+        tree_remove(h, bin, b);
+        return;
+    }
+    const bool lowest = h->first[bin] == b;
+    const uint32_t now = stwi_lowest_remove(&h->lowest, h->blocks[b].start, bin, lowest);
+    if (lowest && (h->first[bin] = now) == 0)
+        stwi_bin_emptied(h, bin);
+}
+
+bool stwi_bin_has(const stw_heap *h, uint32_t b)
+{
+    const stw_block *k = &h->blocks[b];
+    const uint32_t first = h->first[stwi_bin_of(k->units)];
+    if (k->units >= STW_LARGE_UNITS)
+        return tree_has(h, b);
+    if (!k->up)
+        return first == b;
+    return first && h->blocks[first].up && h->blocks[first].start <= k->start && stwi_lowest_has(&h->lowest, k->start, k->units, b);
 }
 
 /* Counts the blocks of the bins that are lists; UINT64_MAX where a link, a size or a state is wrong. */
@@ -145,17 +153,21 @@ static uint64_t check_lists(const stw_heap *h)
     return n;
 }
 
-/* Whether the bitmap is that of the bins. */
-static bool check_bins(const stw_heap *h)
+/* Whether the bitmap is that of the bins, in the words of one bit of `groups`. */
+static bool check_group(const stw_heap *h, uint32_t group)
 {
-    static const uint32_t nothing[64];
-    for (uint32_t w = 0; w < STW_BINS / 64; w++) {
-        const uint32_t *first = &h->first[w << 6];
+    const uint32_t from = group * 64;
+    if ((h->words[group] != 0) != (h->groups >> group & 1))
+        return false;
+    if (h->words[group] == 0)
+        return stwi_zeros(&h->bins[from], 64 * sizeof *h->bins) && stwi_zeros(&h->first[from * 64], 64 * 64 * sizeof *h->first);
+    for (uint32_t w = from; w < from + 64; w++) {
+        const uint32_t *first = &h->first[w * 64];
+        const bool none = h->bins[w] == 0 && stwi_zeros(first, 64 * sizeof *first);
         uint64_t bits = 0;
-        if (memcmp(first, nothing, sizeof nothing) != 0)
-            for (uint32_t i = 0; i < 64; i++)
-                bits |= (uint64_t)(first[i] != 0) << i;
-        if (bits != h->bins[w] || (bits != 0) != (h->words[w >> 6] >> (w & 63) & 1) || (h->words[w >> 6] != 0) != (h->groups >> (w >> 6) & 1))
+        for (uint32_t i = 0; !none && i < 64; i++)
+            bits |= (uint64_t)(first[i] != 0) << i;
+        if (bits != h->bins[w] || (bits != 0) != (h->words[group] >> w % 64 & 1))
             return false;
     }
     return true;
@@ -163,8 +175,9 @@ static bool check_bins(const stw_heap *h)
 
 const char *stwi_bins_check(const stw_heap *h, uint64_t *listed)
 {
-    if (!check_bins(h))
-        return "a heap's bitmap of bins is wrong";
+    for (uint32_t group = 0; group < STW_BINS / 64 / 64; group++)
+        if (!check_group(h, group))
+            return "a heap's bitmap of bins is wrong";
     *listed = check_lists(h);
     return *listed == UINT64_MAX ? "a heap's free list is broken" : NULL;
 }

@@ -1,6 +1,14 @@
 /* stw_bits.c: bitmaps, a word at a time. */
 #include "stw_bits.h"
 
+#include <string.h>
+
+bool stwi_zeros(const void *p, size_t bytes)
+{
+    const char *c = p;
+    return c[0] == 0 && memcmp(c, c + 1, bytes - 1) == 0; /* each is as the one before it */
+}
+
 uint64_t stwi_bits_next(const uint64_t *bits, uint64_t from, uint64_t end, bool on)
 {
     while (from < end) {

@@ -3,6 +3,7 @@
 #define STW_BITS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #pragma GCC visibility push(hidden)
@@ -12,6 +13,8 @@
 uint64_t stwi_bits_next(const uint64_t *bits, uint64_t from, uint64_t end, bool on);
 uint64_t stwi_bits_last(const uint64_t *bits, uint64_t begin, uint64_t end, bool on);
 void stwi_bits_set(uint64_t *bits, uint64_t from, uint64_t to, bool on);
+
+bool stwi_zeros(const void *p, size_t bytes); /* nothing but that there; bytes > 0 */
 
 static inline uint64_t stwi_mask(uint64_t begin, uint64_t end) /* bits begin..end-1 of 0..63; end > begin */
 {

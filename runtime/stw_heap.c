@@ -69,7 +69,8 @@ static stw_heap *make_heap_locked(const stw_allocator *a)
     if (!h)
         return NULL;
     h->blocks = stwi_map(records * sizeof *h->blocks);
-    if (!h->blocks || !stwi_space_open(a, &h->space, a->heap_bytes)) {
+    if (!h->blocks || !stwi_lowest_open(&h->lowest, a->heap_bytes >> STW_UNIT_SHIFT) || !stwi_space_open(a, &h->space, a->heap_bytes)) {
+        stwi_lowest_close(&h->lowest);
         stwi_unmap(h->blocks, records * sizeof *h->blocks);
         stwi_unmap(h, sizeof *h);
         return NULL;
@@ -136,7 +137,7 @@ uint32_t stwi_heap_alloc_locked(stw_allocator *a, stw_stream *s, uint64_t units,
     if (!s->heap && (!may_commit || !stwi_heap_make_locked(a, s)))
         return 0;
     stw_heap *h = s->heap;
-    if (__builtin_expect(units < STW_SMALL_UNITS && h->limbo == 0, 1)) { /* most: there is one of its very size */
+    if (__builtin_expect(units < STW_LARGE_UNITS && h->limbo == 0, 1)) { /* most: there is one of its very size */
         const uint32_t b = h->first[units];
         if (b && stwi_space_ready(a, &h->space, h->blocks[b].start, units)) {
             stwi_free_remove(h, b);
@@ -215,13 +216,14 @@ void stwi_heap_free_locked(stw_heap *h, uint32_t b)
 void stwi_heap_drop(stw_allocator *a, stw_heap *h)
 {
     stwi_space_close(a, &h->space);
+    stwi_lowest_close(&h->lowest);
     stwi_unmap(h->blocks, h->cap_blocks * sizeof *h->blocks);
     stwi_unmap(h, sizeof *h);
 }
 
 const char *stwi_heap_check(const stw_heap *h, uint64_t *used_blocks, uint64_t *used_units)
 {
-    uint64_t at = 0, n_free = 0, n_trees = 0, n = 0;
+    uint64_t at = 0, n_free = 0, n_large = 0, n_lowest = 0, n = 0;
     uint32_t first = h->last, prev = 0;
     for (; first && h->blocks[first].prev; first = h->blocks[first].prev)
         if (n++ > h->n_blocks)
@@ -237,16 +239,19 @@ const char *stwi_heap_check(const stw_heap *h, uint64_t *used_blocks, uint64_t *
         *used_units += k->used ? k->units : 0;
         n_free += !k->used;
         if (!k->used && k->units >= STW_SMALL_UNITS) {
-            if (!stwi_tree_has(h, b))
-                return "a large free block is not in its heap's tree";
-            n_trees++;
+            if (!stwi_bin_has(h, b))
+                return "a free block is not among those of its size";
+            n_large++;
+            n_lowest += k->units < STW_LARGE_UNITS && k->up;
         }
     }
     if (prev != h->last || at != h->top || h->top > h->space.bytes >> STW_UNIT_SHIFT)
         return "a heap's top is not the end of its last block";
+    if (!stwi_lowest_check(&h->lowest, h->top, n_lowest))
+        return "what a heap knows of the lowest free blocks is wrong";
     uint64_t listed = 0;
     const char *wrong = stwi_bins_check(h, &listed);
     if (wrong)
         return wrong;
-    return n_free == n_trees + listed ? NULL : "a heap's free blocks and bins do not agree";
+    return n_free == n_large + listed ? NULL : "a heap's free blocks and bins do not agree";
 }

@@ -3,6 +3,7 @@
 #define STW_HEAP_H
 
 #include "stw.h"
+#include "stw_lowest.h"
 
 #include <stdbool.h>
 
@@ -67,16 +68,17 @@ void stwi_move_locked(stw_allocator *a, const stw_space *p, stw_granules r, uint
 
 /* ---- the heap (stw_heap.c) ---- */
 
-#define STW_SMALL_UNITS 2048u      /* of smaller free blocks the one freed last is taken first */
-#define STW_OCTAVE 4096u           /* bins for every power of two; below two of them, one for each size */
-#define STW_BINS (21 * STW_OCTAVE) /* all sizes of 32 bits */
+#define STW_SMALL_UNITS STW_LOWEST_MIN /* of smaller free blocks the one freed last is taken first */
+#define STW_LARGE_UNITS STW_LOWEST_END /* below, there is a bin for each size */
+#define STW_OCTAVE (STW_LARGE_UNITS / 2) /* bins for every power of two from there on */
+#define STW_BINS (20 * STW_OCTAVE)     /* all sizes of 32 bits */
 
 /* A piece of a heap's range, free or used. Block 0 is nobody. */
 typedef struct {
     uint32_t start, units;
     uint32_t prev, next;  /* neighbours in address order; next also chains unused records */
     uint32_t side[2];     /* free: previous and next in its list, or what is below and above it in its tree */
-    uint32_t up;          /* free, in a tree: what it is a side of; 0: the root */
+    uint32_t up;          /* free, in a tree: what it is a side of; 0: the root; by address: not 0 where it is in h->lowest, alone it need not be */
     uint32_t used;        /* 0: in a bin */
 } stw_block;
 
@@ -89,10 +91,11 @@ typedef struct {
     uint32_t limbo, limbo_last; /* freed blocks that other streams may still use: marks of the first and the last; 0: none */
     uint64_t n_limbo;
     uint32_t spare, n_spare;       /* chain of unused records below n_blocks, its length */
-    uint32_t groups;               /* bit g: words[g] is not 0 */
+    stw_lowest lowest;             /* free blocks from STW_SMALL_UNITS to STW_LARGE_UNITS, but those that are alone in their bin */
+    uint64_t groups;               /* bit g: words[g] is not 0 */
     uint64_t words[STW_BINS / 64 / 64]; /* a bit for each of bins: it is not 0 */
     uint64_t bins[STW_BINS / 64];  /* a bit for each of first: it is not 0 */
-    uint32_t first[STW_BINS];      /* a bin's free blocks: the first of a list, the root of a tree; 0: none */
+    uint32_t first[STW_BINS];      /* a bin's free blocks: the first of a list, the lowest, the root of a tree; 0: none */
 } stw_heap;
 
 #define STW_NO_PLAN (-1)

@@ -1,23 +1,29 @@
 /* bench_heap.c: the heap alone. */
 #include "bench.h"
 
-/* A heap with `holes` holes between live blocks of 1 unit; small: all below 1 MiB. */
-static stw_allocator *holes_heap(uint32_t holes, bool small, size_t granule)
+/* Sizes in units: from `least` on, `many` of them. */
+typedef struct {
+    const char *name;
+    uint32_t least, many;
+} range;
+
+static const range small = {"0.5 KiB to 1 MiB", 1, 2000}, middle = {"1 to 6 MiB", 2048, 10000}, large = {"8 to 48 MiB", 16384, 81920};
+
+/* A heap with `holes` holes between live blocks of 1 unit. */
+static stw_allocator *holes_heap(uint32_t holes, const range *sized, size_t granule)
 {
     stw_allocator *a = make(NULL, granule);
     uint64_t seed = 1;
     void **live = calloc(2 * holes, sizeof *live);
     for (uint32_t i = 0; live && i < 2 * holes; i++) {
         uint64_t r = check_random(&seed);
-        live[i] = stw_malloc(a, i % 2 == 0 ? 512 : small ? (1 + r % 2000) * 512 : (2048 + r % 10000) * 512, 0);
+        live[i] = stw_malloc(a, i % 2 == 0 ? 512 : (sized->least + r % sized->many) * 512, 0);
     }
     for (uint32_t i = 1; live && i < 2 * holes; i += 2)
         stw_free(a, live[i]);
     free(live);
-    for (int i = 0; i < STEP; i++) {
-        uint64_t r = check_random(&seed);
-        sizes[i] = small ? (1 + r % 2000) * 512 : (2048 + r % 10000) * 512;
-    }
+    for (int i = 0; i < STEP; i++)
+        sizes[i] = (sized->least + check_random(&seed) % sized->many) * 512;
     return a;
 }
 
@@ -27,7 +33,7 @@ static void print_depth(const stw_heap *h)
     uint64_t n = 0, sum = 0, most = 0;
     for (uint32_t b = h->last; b; b = h->blocks[b].prev) {
         uint64_t depth = 1;
-        if (h->blocks[b].used || h->blocks[b].units < STW_SMALL_UNITS)
+        if (h->blocks[b].used || h->blocks[b].units < STW_LARGE_UNITS)
             continue;
         for (uint32_t t = b; (t = h->blocks[t].up) != 0;)
             depth++;
@@ -106,7 +112,7 @@ static void scattered_row(const char *size, size_t bytes, uint64_t holes)
 void heap_rows(void)
 {
     static const uint32_t holes[] = {10, 10000, 100000};
-    static const char *const range[] = {"1 to 6 MiB", "0.5 KiB to 1 MiB"};
+    static const range *const ranges[] = {&small, &middle};
     char what[100];
     stw_allocator *a = make(NULL, BIG_GRANULE);
     group("the heap alone");
@@ -114,30 +120,33 @@ void heap_rows(void)
     heap_row("64 bytes", a, 1, 1);
     heap_row("64 bytes, freed 64 requests later", a, 1, WINDOW);
     stw_destroy(a);
-    for (int small = 1; small >= 0; small--)
-        for (int i = 0; i < 3; i++) {
-            a = holes_heap(holes[i], small, BIG_GRANULE);
-            snprintf(what, sizeof what, "%s, %u holes", range[small], holes[i]);
-            heap_row(what, a, STEP, 1);
-            stw_destroy(a);
-        }
-    static const uint32_t many[] = {10000, 36000, 100000}; /* with what lies between them 36,000 of 2 MiB take 141 GiB, 100,000 more than a device has */
+    for (int k = 0; k < 7; k++) {
+        const range *r = k < 6 ? ranges[k / 3] : &large;
+        const uint32_t n = k < 6 ? holes[k % 3] : 5000;
+        a = holes_heap(n, r, BIG_GRANULE);
+        snprintf(what, sizeof what, "%s, %u holes", r->name, n);
+        heap_row(what, a, STEP, 1);
+        stw_destroy(a);
+    }
+    static const uint32_t many[] = {10000, 36000, 100000}; /* with what lies between them 36,000 of 2 MiB take 141 GiB, as 12,000 of 6 and 9,000 of 8; 100,000 more than a device has */
     for (int i = 0; i < 3; i++)
         scattered_row("512 KiB", 512 << 10, many[i]);
     for (int i = 0; i < 3; i++)
         scattered_row("2 MiB", 2 << 20, many[i]);
+    scattered_row("6 MiB", 6 << 20, 12000);
+    scattered_row("8 MiB", 8 << 20, 9000);
     group("the heap after a trim: 10,000 holes, granules of 64 KiB");
-    for (int small = 1; small >= 0; small--) {
-        a = holes_heap(10000, small, GRANULE);
+    for (int k = 0; k < 2; k++) {
+        a = holes_heap(10000, ranges[k], GRANULE);
         stw_stats s;
         stw_get_stats(a, &s);
         uint64_t reserved = s.reserved_bytes;
         double t = cpu();
         uint64_t bytes = stw_trim(a);
         t = cpu() - t;
-        row(range[small], measure_load(&(load){.a = a, .sizes = sizes, .n = STEP, .window = 1}, &s));
+        row(ranges[k]->name, measure_load(&(load){.a = a, .sizes = sizes, .n = STEP, .window = 1}, &s));
         printf("%.1f %% given back, in %.2f ms\n", share(bytes, reserved), t / 1e6);
-        snprintf(what, sizeof what, "%s, and one before every 1,000 pairs", range[small]);
+        snprintf(what, sizeof what, "%s, and one before every 1,000 pairs", ranges[k]->name);
         row(what, measure_load(&(load){.a = a, .sizes = sizes, .n = STEP, .window = 1, .trim = true}, &s));
         printf("%.0f granules a trim\n", s.trims ? (double)s.returned_bytes / (double)s.trims / GRANULE : 0);
         stw_destroy(a);

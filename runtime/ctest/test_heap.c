@@ -4,6 +4,7 @@
  */
 #include "check.h"
 #include "support.h"
+#include "../stw_lowest.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -94,7 +95,7 @@ static uint64_t random_units(uint64_t *seed, int mix)
         return SMALL - 3 + (r >> 8) % 6; /* round the border */
     if (mix == 2)
         return SMALL + ((r >> 8) % 4) * 1000; /* large, many equal */
-    if (mix == 4) /* round the borders of the ranges of sizes that share a tree */
+    if (mix == 4) /* round the borders of the ranges of sizes that share a bin */
         return ((UINT64_C(4096) + (r >> 8) % 3) << (r >> 16) % 13) - 1 + (r >> 32) % 3;
     if (mix == 5) /* many sizes, few trees */
         return (1 << 16) + (r >> 8) % 50;
@@ -154,9 +155,9 @@ static void run(uint64_t seed, int mix, int operations)
     CHECK_EQ(memory.reserved, 0);
 }
 
-/* Many large holes of one size, or two, between blocks that stay: deep trees, in which holes that are neighbours in memory are
- * neighbours. */
-static void run_deep(uint64_t seed, uint64_t kinds)
+/* Many holes of one size, or two, between blocks that stay: deep trees, in which holes that are neighbours in memory are
+ * neighbours, or many in one line. */
+static void run_deep(uint64_t seed, uint64_t least, uint64_t kinds)
 {
     enum { N = 700 };
     test_backend memory;
@@ -171,7 +172,7 @@ static void run_deep(uint64_t seed, uint64_t kinds)
     CHECK_EQ(stw_create(&a, NULL, 0, NULL, &backend, message, sizeof message), STW_OK);
     char *base = NULL;
     for (int i = 0; i < 2 * N; i++) {
-        uint64_t units = i % 2 ? 1 : UINT64_C(4096) << check_random(&seed) % kinds;
+        uint64_t units = i % 2 ? 1 : least << check_random(&seed) % kinds;
         char *p = stw_malloc(a, units * 512, 0);
         base = base ? base : p;
         CHECK_EQ((p - base) / 512, model_alloc(&m, units));
@@ -181,7 +182,7 @@ static void run_deep(uint64_t seed, uint64_t kinds)
     for (int i = 0; i < 6000; i++) {
         uint64_t r = check_random(&seed), grow = i / 500 % 2 ? 70 : 30;
         if (n == 0 || (r % 100 < grow && m.n < MOST - 2)) {
-            uint64_t units = UINT64_C(4096) << (r >> 8) % kinds;
+            uint64_t units = least << (r >> 8) % kinds;
             char *p = stw_malloc(a, units * 512, 0);
             CHECK_EQ((p - base) / 512, model_alloc(&m, units));
             live[n++] = (uint64_t)(p - base) / 512;
@@ -193,6 +194,51 @@ static void run_deep(uint64_t seed, uint64_t kinds)
     }
     stw_destroy(a);
     CHECK_EQ(memory.reserved, 0);
+}
+
+/* Blocks far apart in a range of any size, beside an array of them that is searched from end to end. */
+static void run_lowest(uint64_t seed, uint64_t range)
+{
+    enum { BLOCKS = 200, SIZES = 4 };
+    static const uint32_t sizes[SIZES] = {STW_LOWEST_MIN, 4096, 12345, STW_LOWEST_END - 1};
+    struct {
+        uint32_t start, units; /* 0: not in */
+    } blocks[BLOCKS + 1] = {{0, 0}};
+    stw_lowest l;
+    uint64_t n = 0;
+    CHECK(stwi_lowest_open(&l, range));
+    for (int i = 0; i < 20000; i++) {
+        const uint32_t b = 1 + (uint32_t)(check_random(&seed) % BLOCKS);
+        if (blocks[b].units == 0) {
+            const uint64_t r = check_random(&seed), near = r >> 32 << 32 >> (r & 31); /* often near the beginning */
+            const uint32_t start = (uint32_t)((near >> 32) % range), units = sizes[r >> 8 & 3];
+            bool taken = false;
+            for (uint32_t k = 1; k <= BLOCKS; k++)
+                taken = taken || (blocks[k].units != 0 && blocks[k].start / STW_LOWEST_MIN == start / STW_LOWEST_MIN);
+            if (taken)
+                continue;
+            blocks[b].start = start;
+            blocks[b].units = units;
+            stwi_lowest_insert(&l, start, units, b);
+            CHECK(stwi_lowest_has(&l, start, units, b));
+            n++;
+        } else {
+            uint32_t first = 0, next = 0;
+            const uint32_t units = blocks[b].units;
+            for (uint32_t k = 1; k <= BLOCKS; k++)
+                if (blocks[k].units == units) {
+                    first = first == 0 || blocks[k].start < blocks[first].start ? k : first;
+                    next = k != b && (next == 0 || blocks[k].start < blocks[next].start) ? k : next;
+                }
+            CHECK_EQ(stwi_lowest_remove(&l, blocks[b].start, units, first == b), first == b ? next : 0);
+            CHECK(!stwi_lowest_has(&l, blocks[b].start, units, b));
+            blocks[b].units = 0;
+            n--;
+        }
+        if (i % 500 == 0)
+            CHECK(stwi_lowest_check(&l, (uint32_t)(range - 1), n) && !stwi_lowest_check(&l, (uint32_t)(range - 1), n + 1));
+    }
+    stwi_lowest_close(&l);
 }
 
 /* The pattern of weights that are replaced by slightly larger ones: freed neighbours must serve. */
@@ -224,8 +270,10 @@ int main(void)
     for (int mix = 0; mix < 6; mix++)
         for (uint64_t seed = 1; seed <= (CHECK_SANITIZED ? 3 : 10); seed++)
             run(seed, mix, 4000);
-    for (uint64_t seed = 1; seed <= (CHECK_SANITIZED ? 2 : 6); seed++)
-        run_deep(seed, 1 + seed % 2);
+    for (uint64_t seed = 1; seed <= (CHECK_SANITIZED ? 3 : 9); seed++)
+        run_deep(seed, UINT64_C(2048) << seed % 4, 1 + seed % 2);
+    for (uint64_t seed = 1; seed <= 20; seed++)
+        run_lowest(seed, seed % 4 == 0 ? UINT64_C(1) << 32 : 1 + check_random(&(uint64_t){seed}) % (UINT64_C(1) << (12 + seed)));
     test_padding();
     return check_end("test_heap");
 }
