@@ -295,6 +295,7 @@ var counters = []struct {
 	{"restarts", func(s *model.Stats) uint64 { return s.Restarts }},
 	{"trims", func(s *model.Stats) uint64 { return s.Trims }},
 	{"moves", func(s *model.Stats) uint64 { return s.Moves }},
+	{"set aside", func(s *model.Stats) uint64 { return s.SetAside }},
 	{"sweeps", func(s *model.Stats) uint64 { return s.Sweeps }},
 	{"event records", func(s *model.Stats) uint64 { return s.EventRecords }},
 	{"event waits", func(s *model.Stats) uint64 { return s.EventWaits }},
@@ -426,5 +427,5 @@ func TestParityLost(t *testing.T) {
 	if sum["restarts"] < plantest.Seeds(*seeds/20) {
 		t.Errorf("the matcher was lost %d times only", sum["restarts"])
 	}
-	sum.need(t, "zero size", "failed", "bad free", "trims", "event records", "event waits", "young waits", "old waits", "event failures", "deferred")
+	sum.need(t, "set aside", "zero size", "failed", "bad free", "trims", "event records", "event waits", "young waits", "old waits", "event failures", "deferred")
 }

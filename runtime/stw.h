@@ -94,7 +94,7 @@ typedef struct {
      * the allocator did (stw_report). Called under the lock: it must not call back. */
     void (*say)(void *ctx, const char *text);
     void *say_ctx;
-    int still; /* 1: idle memory is given back on request, under pressure and at a lap only, never moved (stats.moves) */
+    int still; /* 1: idle memory is given back on request, under pressure and at a lap only, never moved (stats.moves), and the plan is never set aside */
 } stw_options;
 
 /* Counters since creation. Every request with size > 0 that got an address is exactly one of hits,
@@ -121,6 +121,7 @@ typedef struct {
     uint64_t sweeps; /* times the plan was read for idle space, for what had no place or could not have it */
     uint64_t trims, returned_bytes; /* times that idle memory was given back, and how much in all */
     uint64_t moves, moved_bytes;    /* times that it was given back for memory elsewhere, before more would be reserved than ever before */
+    uint64_t set_aside; /* times that the plan was set aside: no more could be moved, and heaps serve what it would until enough steps have been on plan */
     uint64_t event_records, event_waits; /* events recorded; waits asked of a stream */
     uint64_t young_waits;    /* of those, for an event younger than 7/8 of the plan's AGE (at least 128; without one 500) in requests */
     uint64_t waited_age;     /* age of the events waited for, in requests, summed */

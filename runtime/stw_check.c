@@ -198,7 +198,7 @@ static int check_locked(const stw_allocator *a, uint64_t *seen, uint64_t *found,
     *sentence = "requests, frees and live allocations do not add up";
     if (stwi_requests(a) != s->hits + s->conflicts + s->too_large + s->dynamic + s->unknown + s->zero_size + s->failed || s->hits + s->conflicts + s->too_large + s->dynamic + s->unknown != s->frees + c.n)
         return 9;
-    if ((*sentence = stwi_match_check(&a->match)) != NULL)
+    if ((*sentence = stwi_match_check(&a->match, a->aside > 0)) != NULL)
         return 10;
     *sentence = "the matcher's count of what is alive of the iteration is wrong";
     if (a->match.inner != c.inner)

@@ -60,9 +60,12 @@ bool stwi_make_room_locked(stw_allocator *a, stw_space *p, uint64_t start, uint6
 /* Before the granules r of p are committed, `more` bytes of them new: gives back of what is idle elsewhere, if it would
  * be more than ever before. */
 void stwi_move_locked(stw_allocator *a, const stw_space *p, stw_granules r, uint64_t more);
+void stwi_lap_locked(stw_allocator *a); /* the plan's last entry is asked for: more may be moved, and the plan may come back */
 #define STW_MOVE_ARENAS 4u /* arenas' worth that may be moved at all */
 #define STW_MOVE_LAP 128u  /* and that part of one more with each step of the plan */
-#define STW_MOVE_RISE 16u  /* the total rises by up to that part of what is needed, as the last half of what may be moved is used up */
+#define STW_ASIDE_OFF 256u /* the plan is set aside only where of 257 requests more than one is not where it says */
+#define STW_ASIDE_PART 16u /* and of 16 more than one, or that part of what is needed would be reserved beside it; a lap counts for it again in which all but that part would be */
+#define STW_MOVE_RISE 24u  /* the total rises by up to that part of what is needed, as the last half of what may be moved is used up */
 #define STW_SPARE_WORK 8192u /* entries to come that are read for each granule that the arena gives back, at most all */
 #define STW_MOVE_PARTS 256u /* in which that is measured */
 

@@ -57,12 +57,19 @@
 /* ---- words for people (stw_report.c) ---- */
 
 void stwi_say_failed_locked(const stw_allocator *a, const stw_stream *s, uint64_t units);
+void stwi_say_aside_locked(const stw_allocator *a);
 void stwi_say_end(stw_allocator *a);
 
 /* ---- the allocator ---- */
 
 #define STW_FREED 64u           /* frees that are remembered one by one */
 #define STW_NO_WORD UINT32_MAX /* it was none of the arena, or of several words, and idle was told */
+
+/* Counters at a lap: when the plan's last entry is asked for. */
+typedef struct {
+    uint64_t hits, conflicts, dynamic;
+    uint64_t off; /* too large, or strays */
+} stw_lap;
 
 struct stw_allocator {
     stw_lock lock;
@@ -99,6 +106,9 @@ struct stw_allocator {
     uint64_t most_bytes;    /* ever reserved */
     uint64_t most_live_bytes; /* ever, when the peaks were last reset */
     uint64_t movable_bytes, movable_lap_bytes; /* that may still be moved; more of it with each lap */
+    uint64_t aside;         /* laps on plan until it is back, where the plan is set aside: no address of the arena is given (stw_memory.c); else 0 */
+    uint64_t strays;        /* requests of the plan's streams that are unknown */
+    stw_lap laps[2];        /* the last two */
     uint64_t capacity_bytes, heap_bytes;
     void (*say)(void *ctx, const char *text);
     void *say_ctx;
@@ -116,7 +126,7 @@ typedef struct stw_step stw_step;
 bool stwi_steps_make(stw_allocator *a); /* false: no memory */
 void stwi_steps_arm_locked(stw_allocator *a, const stw_stream *s); /* s has a stream of the plan now */
 void stwi_settle_locked(stw_allocator *a); /* counts what has been served in step */
-void stwi_aim_locked(stw_allocator *a);    /* says what the next step is */
+void stwi_aim_locked(stw_allocator *a);    /* says what the next step is; none while the plan is set aside */
 void stwi_frees_tell_locked(stw_allocator *a); /* tells a->idle what came free */
 
 /* The lock, for all but the hot path; stwi_leave undoes it. */

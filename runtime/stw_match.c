@@ -364,13 +364,13 @@ uint32_t stwi_match_position(const stw_matcher *m)
     return m->mode == STW_SYNC && m->n > 0 ? stwi_path_position(m, m->best) : m->n;
 }
 
-const char *stwi_match_check(const stw_matcher *m)
+const char *stwi_match_check(const stw_matcher *m, bool aside)
 {
     if (m->nf > 3 || m->average < 0 || m->average > STW_WHOLE)
         return "a matcher counter is out of range";
     if (m->mode != STW_SYNC || m->n == 0)
         return m->mode == STW_SYNC || m->len == 0 ? NULL : "a lost matcher has hypotheses";
-    if (m->here != (m->len == 1 && m->doubt == 0 ? m->first : STW_NO_ENTRY) || m->from != m->here)
+    if (m->here != (m->len == 1 && m->doubt == 0 && !aside ? m->first : STW_NO_ENTRY) || m->from != m->here)
         return "the position expected is not that of the only hypothesis";
     if (m->first >= m->n || m->len == 0 || m->len > STW_BACK + STW_AHEAD + 1 || m->best >= m->len)
         return "the hypotheses' path is out of range";

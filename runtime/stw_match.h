@@ -106,7 +106,7 @@ typedef struct {
 
 typedef struct {
     /* What the hot path writes (stw_step.h): */
-    uint32_t here;    /* the position expected, where it is the only hypothesis and not in doubt; else STW_NO_ENTRY */
+    uint32_t here;    /* the position expected, where it is the only hypothesis and not in doubt, and the plan not set aside; else STW_NO_ENTRY */
     int32_t agree;    /* frees since the last request that vote, if all of them are for `here`; else -1, and votes has them */
     uint32_t heard;   /* frees at the last request, low bits */
     uint32_t from;    /* requests in step from here on, up to `here`, are not accounted for yet */
@@ -260,7 +260,7 @@ uint32_t stwi_match_turn(const stw_matcher *m, uint32_t here, uint32_t *next);
  * STW_NO_ENTRY: neither. */
 uint32_t stwi_match_repeat(stw_allocator *a, uint64_t units, uint16_t stream);
 uint32_t stwi_match_position(const stw_matcher *m); /* entry expected next; n: lost */
-const char *stwi_match_check(const stw_matcher *m);
+const char *stwi_match_check(const stw_matcher *m, bool aside);
 
 /* The entry expected, p, is what was asked for; next is what follows it. */
 static inline void stwi_match_step(stw_matcher *m, uint32_t next)

@@ -22,8 +22,12 @@
  *
  * What may move is not spent on the first who ask. A program that departs from its plan in every step moves the same memory to and fro until
  * nothing may, and then the one buffer that all this would have been for makes the total rise. So the total rises as the last half of it
- * is used: with the square of what is, up to a sixteenth of what lived at most. Most of what is asked for in every step then fits, and what
+ * is used: with the square of what is, up to a 24th of what lived at most. Most of what is asked for in every step then fits, and what
  * is left is for what is rare.
+ *
+ * Where all is used up and the program still does not do what the plan says (another program, evaluations that the recording has not seen), the plan would cost the arena
+ * and a heap. It is set aside: the heaps serve everything, and what idles in the arena moves to them. The matcher goes on; when so many steps have been as it
+ * expects, the arena gives its addresses again.
  *
  * What lives in the arena is read off the occupancy and the table of live allocations: that takes no time where nothing is
  * given back.
@@ -72,7 +76,7 @@ static void spare_locked(stw_allocator *a, uint64_t most)
 {
     uint64_t idle = 0, count = most > a->match.n / STW_SPARE_WORK ? a->match.n : most * STW_SPARE_WORK;
     uint32_t at = stwi_match_position(&a->match);
-    if (at >= a->match.n || most == UINT64_MAX)
+    if (at >= a->match.n || most == UINT64_MAX || a->aside > 0)
         return;
     for (uint64_t w = 0; w < (a->arena.bytes / a->backend.granularity + 63) / 64; w++)
         idle += (uint64_t)__builtin_popcountll(idle_word(a, w));
@@ -182,30 +186,72 @@ bool stwi_make_room_locked(stw_allocator *a, stw_space *p, uint64_t start, uint6
     }
 }
 
+/* The most that ever lived, or the arena. */
+static uint64_t needed_bytes(const stw_allocator *a)
+{
+    const uint64_t live = a->most_live_bytes > a->stats.peak_live_bytes ? a->most_live_bytes : a->stats.peak_live_bytes;
+    return live > a->arena.bytes ? live : a->arena.bytes;
+}
+
 /* What may be reserved before anything moves. */
 static uint64_t may_rise(const stw_allocator *a)
 {
-    const uint64_t arena = a->arena.bytes, last = STW_MOVE_ARENAS * arena / 2, left = a->movable_bytes < last ? a->movable_bytes : last;
-    uint64_t base = a->most_live_bytes > a->stats.peak_live_bytes ? a->most_live_bytes : a->stats.peak_live_bytes;
-    if (base < arena)
-        base = arena;
-    const uint64_t used = STW_MOVE_PARTS * (last - left) / last;
-    return base + base / STW_MOVE_RISE * used * used / (STW_MOVE_PARTS * STW_MOVE_PARTS);
+    const uint64_t last = STW_MOVE_ARENAS * a->arena.bytes / 2, left = a->movable_bytes < last ? a->movable_bytes : last;
+    const uint64_t used = STW_MOVE_PARTS * (last - left) / last, needed = needed_bytes(a);
+    return needed + needed / STW_MOVE_RISE * used * used / (STW_MOVE_PARTS * STW_MOVE_PARTS);
+}
+
+/* What has been counted since lap `then`. */
+static stw_lap since_locked(const stw_allocator *a, const stw_lap *then)
+{
+    const stw_stats *s = &a->stats;
+    return (stw_lap){s->hits - then->hits, s->conflicts - then->conflicts, s->dynamic - then->dynamic, s->too_large + a->strays - then->off};
+}
+
+/* So much would be reserved, and no more may be moved: gives the heaps all that the plan would serve, if it serves badly. One that serves well may cost more, and
+ * where memory is short it is worth that. */
+static void set_aside_locked(stw_allocator *a, uint64_t total)
+{
+    stwi_settle_locked(a);
+    const stw_lap n = since_locked(a, &a->laps[0]);
+    const uint64_t off = n.conflicts + n.off, needed = needed_bytes(a);
+    const bool cheap = total <= needed + needed / STW_ASIDE_PART || (a->capacity_bytes && total > a->capacity_bytes);
+    if (a->movable_bytes >= a->arena.bytes || STW_ASIDE_OFF * off <= n.hits || (cheap && (STW_ASIDE_PART - 1) * off <= n.hits))
+        return;
+    a->aside = STW_MOVE_LAP * ++a->stats.set_aside;
+    a->movable_bytes += STW_MOVE_ARENAS * a->arena.bytes;
+    stwi_aim_locked(a);
+    stwi_say_aside_locked(a);
+}
+
+void stwi_lap_locked(stw_allocator *a)
+{
+    const stw_lap n = since_locked(a, &a->laps[1]);
+    const uint64_t on = n.hits + n.conflicts + n.dynamic, all = on + n.off, step = a->match.n - a->match.wrap;
+    a->movable_bytes += a->movable_lap_bytes;
+    if (a->aside > 0 && STW_ASIDE_PART * on >= (STW_ASIDE_PART - 1) * (all > step ? all : step))
+        a->aside--;
+    a->laps[0] = a->laps[1];
+    a->laps[1] = since_locked(a, &(stw_lap){0});
 }
 
 void stwi_move_locked(stw_allocator *a, const stw_space *p, stw_granules r, uint64_t more)
 {
     const uint64_t granule = a->backend.granularity, most = a->most_bytes > a->arena.bytes ? a->most_bytes : a->arena.bytes;
     const uint64_t total = a->stats.reserved_bytes + more;
-    if (total <= most || total - most > a->movable_bytes || total <= may_rise(a) || stwi_capturing_locked(a))
+    if (a->movable_lap_bytes == 0 || total <= most || (a->aside == 0 && total <= may_rise(a)) || stwi_capturing_locked(a))
+        return;
+    if (a->aside == 0 && total - most > a->movable_bytes)
+        set_aside_locked(a, total);
+    if (total - most > a->movable_bytes)
         return;
     const uint64_t need = (total - most) / granule;
     const hold held = {p, r};
     uint64_t n = 0;
-    if (p != &a->arena)
+    if (p != &a->arena || a->aside > 0)
         n += arena_give_locked(a, held, need);
     n += heaps_give_locked(a, held, need - n);
-    if (p == &a->arena)
+    if (p == &a->arena && a->aside == 0)
         n += arena_give_locked(a, held, need - n);
     a->movable_bytes -= n * granule;
     a->stats.moves += n > 0;

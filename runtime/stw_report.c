@@ -49,7 +49,8 @@ static size_t write_report(const stw_stats *s, const stw_plan *p, char *out, siz
     add(&t, "heap      peak %.2f MiB; gave back %.2f MiB in %llu trims\n", mib(s->heap_peak_bytes), mib(s->returned_bytes),
         (unsigned long long)s->trims);
     if (s->moves > 0)
-        add(&t, "moves     %.2f MiB of idle memory, in %llu moves\n", mib(s->moved_bytes), (unsigned long long)s->moves);
+        add(&t, "moves     %.2f MiB of idle memory, in %llu moves; the plan was set aside %llu times\n", mib(s->moved_bytes),
+            (unsigned long long)s->moves, (unsigned long long)s->set_aside);
     add(&t, "memory    peak allocated %.2f MiB, peak reserved %.2f MiB, of it arena %.2f MiB: E %.2f %%\n", mib(s->peak_live_bytes),
         mib(s->peak_reserved_bytes), mib(s->arena_bytes), percent(s->peak_live_bytes, s->peak_reserved_bytes));
     if (s->event_records + s->event_failures + s->deferred > 0)
@@ -74,17 +75,35 @@ size_t stw_report(stw_allocator *a, char *out, size_t room)
     return write_report(&s, &a->plan, out, room);
 }
 
+/* Whether the n-th of its kind is said: the first, the second, the fourth, … */
+static bool said(const stw_allocator *a, uint64_t n)
+{
+    return a->say && (n & (n - 1)) == 0;
+}
+
 void stwi_say_failed_locked(const stw_allocator *a, const stw_stream *s, uint64_t units)
 {
     char line[400];
-    uint64_t n = a->stats.failed;
-    if (!a->say || (n & (n - 1)) != 0) /* the first, the second, the fourth, … */
+    const uint64_t n = a->stats.failed;
+    if (!said(a, n))
         return;
     snprintf(line, sizeof line,
              "out of memory: %.2f MiB asked for on stream %#llx; %.2f MiB allocated, %.2f MiB reserved (arena %.2f), %.2f MiB the limit; "
              "failed %llu times so far",
              mib(units << STW_UNIT_SHIFT), s ? (unsigned long long)s->handle : 0, mib(a->stats.live_bytes), mib(a->stats.reserved_bytes),
              mib(a->arena.committed_bytes), mib(a->capacity_bytes), (unsigned long long)n);
+    a->say(a->say_ctx, line);
+}
+
+void stwi_say_aside_locked(const stw_allocator *a)
+{
+    char line[300];
+    if (!said(a, a->stats.set_aside))
+        return;
+    snprintf(line, sizeof line,
+             "the plan is set aside: the program departs from it too much (%llu of %llu requests at their address, %.2f MiB moved); "
+             "the heap serves it until it is on plan again; set aside %llu times so far",
+             (unsigned long long)a->stats.hits, (unsigned long long)stwi_requests(a), mib(a->stats.moved_bytes), (unsigned long long)a->stats.set_aside);
     a->say(a->say_ctx, line);
 }
 

@@ -107,7 +107,7 @@ static __attribute__((noinline)) void *from_elsewhere_locked(stw_allocator *a, s
  * arena, whether committed or not, or several holes. */
 void *stwi_from_heap_locked(stw_allocator *a, stw_stream *s, uint64_t units, uint32_t entry, uint64_t *class)
 {
-    const bool sweep = s->plan >= 0 && class != &a->stats.dynamic;
+    const bool sweep = s->plan >= 0 && a->aside == 0 && class != &a->stats.dynamic;
     const bool first = sweep && class != &a->stats.unknown && stwi_life_known(&a->match, entry);
     const bool stitch = a->stitch && units << STW_UNIT_SHIFT >= 2 * a->backend.granularity;
     if (!stwi_table_ensure(&a->elsewhere))
@@ -138,8 +138,8 @@ static __attribute__((noinline)) void lap_locked(stw_allocator *a)
         stwi_limbo_leave_all_locked(a, false);
         stwi_trim_heaps_locked(a);
     }
-    a->movable_bytes += a->movable_lap_bytes;
     a->lap_heap = served;
+    stwi_lap_locked(a);
 }
 
 static inline uint32_t match_locked(stw_allocator *a, uint64_t units, uint16_t stream)
@@ -158,12 +158,19 @@ static inline uint32_t match_locked(stw_allocator *a, uint64_t units, uint16_t s
     return stwi_match_slow_locked(a, units, stream);
 }
 
+/* A request of a stream of the plan that the plan does not know. */
+static void *stray_locked(stw_allocator *a, stw_stream *s, uint64_t units, uint32_t entry)
+{
+    a->strays++;
+    return stwi_from_heap_locked(a, s, units, entry, &a->stats.unknown);
+}
+
 void *stwi_planned_locked(stw_allocator *a, stw_stream *s, uint64_t units)
 {
     a->match.fixed = stwi_requests(a) - a->stats.dynamic;
     const uint32_t entry = match_locked(a, units, (uint16_t)s->plan);
     if (entry == STW_NO_ENTRY)
-        return stwi_from_heap_locked(a, s, units, STW_NO_ENTRY, &a->stats.unknown);
+        return stray_locked(a, s, units, STW_NO_ENTRY);
     if (__builtin_expect(entry + 1 == a->match.n, 0))
         lap_locked(a);
     const stw_slot *slot = &a->slots[a->entries[entry].slot];
@@ -174,12 +181,12 @@ void *stwi_planned_locked(stw_allocator *a, stw_stream *s, uint64_t units)
     if (planned && units > slot->hi)
         return stwi_from_heap_locked(a, s, units, entry, &a->stats.too_large);
     if (a->match.stranger)
-        return stwi_from_heap_locked(a, s, units, entry, &a->stats.unknown);
+        return stray_locked(a, s, units, entry);
     if (!planned) {
-        void *guest = slot->list != 0 ? guest_locked(a, s, units, slot->list - 1, entry) : NULL;
+        void *guest = slot->list != 0 && a->aside == 0 ? guest_locked(a, s, units, slot->list - 1, entry) : NULL;
         return guest ? guest : stwi_from_heap_locked(a, s, units, entry, &a->stats.dynamic);
     }
-    if (!stwi_take_locked(a, s, slot->atom_begin, slot->atom_end, slot->atoms, slot->lo, units))
+    if (a->aside > 0 || !stwi_take_locked(a, s, slot->atom_begin, slot->atom_end, slot->atoms, slot->lo, units))
         return stwi_from_heap_locked(a, s, units, entry, &a->stats.conflicts);
     a->stats.hits++;
     stw_rec *r = &a->in_arena.recs[slot->place];

@@ -53,7 +53,7 @@ void stwi_steps_arm_locked(stw_allocator *a, const stw_stream *s)
 void stwi_aim_locked(stw_allocator *a)
 {
     stw_matcher *m = &a->match;
-    const bool sure = m->mode == STW_SYNC && m->len == 1 && m->doubt == 0 && m->n > 0;
+    const bool sure = m->mode == STW_SYNC && m->len == 1 && m->doubt == 0 && m->n > 0 && a->aside == 0;
     m->here = m->from = sure ? m->first : STW_NO_ENTRY;
     a->next = a->order ? &stwi_nowhere : stwi_expected(a);
 }

@@ -230,6 +230,7 @@ func goStats(s *C.stw_stats) Stats {
 		ReturnedBytes:       uint64(s.returned_bytes),
 		Moves:               uint64(s.moves),
 		MovedBytes:          uint64(s.moved_bytes),
+		SetAside:            uint64(s.set_aside),
 		EventRecords:        uint64(s.event_records),
 		EventWaits:          uint64(s.event_waits),
 		YoungWaits:          uint64(s.young_waits),

@@ -51,6 +51,7 @@ type replayOutput struct {
 	PeakReserved   ir.Bytes             `json:"peak_reserved_bytes"`
 	Efficiency     float64              `json:"efficiency"`
 	Moved          ir.Bytes             `json:"moved_bytes"`             // idle memory given back in one place for another, in all
+	SetAside       uint64               `json:"set_aside"`               // times that the plan was set aside, for the heap
 	Trims          uint64               `json:"trims"`                   // times that idle memory was given back
 	Returned       ir.Bytes             `json:"returned_bytes"`          // by them, in all
 	Streams        *streamsOutput       `json:"streams,omitempty"`       // of a plan whose streams share the arena
@@ -237,7 +238,7 @@ func runWorkload(t *ir.Trace, w *compiler.Workload, plan *ir.Plan, data []byte, 
 	out.Dynamic, out.Guests, out.Unknown, out.CanaryFaults, out.Failed = st.Dynamic, st.Guests, st.Unknown, r.CanaryFaults, r.Failed
 	out.FallbackPeak = ir.Bytes(st.HeapPeakBytes)
 	out.PeakAllocated, out.PeakReserved, out.Moved = ir.Bytes(st.PeakLiveBytes), ir.Bytes(st.PeakReservedBytes), ir.Bytes(st.MovedBytes)
-	out.Trims, out.Returned = st.Trims, ir.Bytes(st.ReturnedBytes)
+	out.Trims, out.Returned, out.SetAside = st.Trims, ir.Bytes(st.ReturnedBytes), st.SetAside
 	if out.PeakReserved > 0 {
 		out.Efficiency = float64(out.PeakAllocated) / float64(out.PeakReserved)
 	}
@@ -327,6 +328,9 @@ func (a *app) printReplay(o *replayOutput, f *replayFlags) {
 	}
 	if o.Moved > 0 {
 		w.row("moved", fmt.Sprintf("%s an iteration, of idle memory between arena and heap", bytesText(o.Moved/ir.Bytes(o.Iterations))))
+	}
+	if o.SetAside > 0 {
+		w.row("set aside", fmt.Sprintf("%d times: the program departs from the plan too much, the heap serves it until it is on plan again", o.SetAside))
 	}
 	if o.Reserved != nil {
 		less := ir.Bytes(*o.Reserved) - o.PeakReserved

@@ -67,6 +67,19 @@ func twice(play func(q *Process)) func(Trainer) *Program {
 	})
 }
 
+// Long is a program of n steps each `every`-th of which is an odd one.
+func Long(t Trainer, n, every int, odd func(q *Process, step int)) *Program {
+	q := t.Start(false)
+	for k := range n {
+		if k%every == every-1 {
+			odd(q, k)
+		} else {
+			q.Train(Step{})
+		}
+	}
+	return &q.Program
+}
+
 func upTo(n int) (list []int) {
 	for k := range n {
 		list = append(list, k)

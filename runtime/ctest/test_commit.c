@@ -164,6 +164,46 @@ static void test_moves(void)
     end(a);
 }
 
+static void hear(void *ctx, const char *text)
+{
+    snprintf(ctx, 400, "%s", text);
+}
+
+/* A program that does not do what the plan says: moves are used up, the plan is set aside, no address of the arena is given, and the
+ * total stays. After 128 steps on plan, twice as many for the second time, the plan is back. */
+static void test_set_aside(void)
+{
+    void *p[8];
+    builder b = row(8, 8);
+    char said[400] = "";
+    stw_options o = {.say = hear, .say_ctx = said};
+    stw_allocator *a = make(&b, &o);
+    for (uint64_t time = 1; time <= 2; time++) {
+        for (uint32_t i = 0; stats(a).set_aside < time; i++) {
+            step(a, 8, p);
+            stw_free(a, stw_malloc(a, 16 * GRANULE, 0)); /* of the plan's stream, and no entry of it */
+            CHECK(i < 10 * time * ARENAS);
+        }
+        CHECK(strstr(said, "the plan is set aside") != NULL);
+        CHECK(stats(a).reserved_bytes <= 17 * GRANULE);
+        const uint64_t hits = stats(a).hits, conflicts = stats(a).conflicts;
+        for (uint64_t i = 0; i <= 128 * time; i++) { /* the stray is in the first */
+            for (uint32_t k = 0; k < 8; k++) {
+                p[k] = get(a, k % 2 ? 15 : 16);
+                CHECK((char *)p[k] < (char *)stw_arena(a) || (char *)p[k] >= (char *)stw_arena(a) + 16 * GRANULE || i == 128 * time); /* the last entry of the last lap brings it back */
+            }
+            for (uint32_t k = 0; k < 8; k++)
+                stw_free(a, p[k]);
+        }
+        CHECK_EQ(stats(a).hits, hits + 1);
+        CHECK_EQ(stats(a).conflicts, conflicts + 8 * (128 * time + 1) - 1);
+        step(a, 8, p);
+        CHECK_EQ(stats(a).hits, hits + 9);
+        CHECK(stats(a).peak_reserved_bytes <= 17 * GRANULE);
+    }
+    end(a);
+}
+
 int main(void)
 {
     test_by_need();
@@ -171,5 +211,6 @@ int main(void)
     test_pressure();
     test_refused();
     test_moves();
+    test_set_aside();
     return check_end("test_commit");
 }

@@ -85,6 +85,7 @@ type Stats struct {
 	StaticFallbackBytes              uint64 // bytes of conflicts and too large ones that heaps served, summed
 	Sweeps                           uint64 // times the plan was read for idle space, for what had no place or could not have it
 	Trims, ReturnedBytes             uint64 // times that memory was given back, and how much in all
+	SetAside                         uint64 // times that the plan was set aside
 	Moves, MovedBytes                uint64 // times that idle memory was moved rather than more reserved, and how much in all
 
 	EventRecords, EventWaits uint64 // events recorded; waits asked of a stream
@@ -109,6 +110,12 @@ type live struct {
 	pinned bool     // it is never freed
 }
 
+// lap is what had been counted when the plan's last entry was asked for.
+type lap struct {
+	hits, conflicts, dynamic uint64
+	off                      uint64 // too large, or strays
+}
+
 // Allocator is one modelled allocator.
 type Allocator struct {
 	plan     *Plan
@@ -128,6 +135,9 @@ type Allocator struct {
 
 	most                uint64 // bytes ever reserved
 	movable, movableLap uint64 // bytes that may still be moved; so many more with each lap
+	aside               uint64 // laps on plan until it is back, where the plan is set aside: no address of the arena is given; else 0
+	strays              uint64 // requests of the plan's streams that are unknown
+	laps                [2]lap // the last two
 
 	order    *order         // nil: no stream ever waits for another
 	seen     map[uint64]int // raw handles by first appearance
@@ -236,7 +246,7 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 			a.leaveAll(false)
 			a.trim(nothing, false, math.MaxInt64)
 		}
-		a.movable += a.movableLap
+		a.endLap()
 		a.lap = served
 	}
 	if entry >= 0 {
@@ -255,20 +265,23 @@ func (a *Allocator) Malloc(size, stream uint64) (Addr, bool) {
 			class = Unknown
 		case !planned:
 			class = Dynamic
-			if slot.List == 0 {
+			if slot.List == 0 || a.aside > 0 {
 				break
 			}
 			if r, ok := a.place(stream, a.occupied.needs[slot.List-1], z, lentRanges); ok && a.takeArena(stream, r, z) {
 				a.stats.Guests++
 				return a.hand(Addr{0, r.begin}, live{size: z, span: r.end - r.begin, vote: vote, stream: stream}, Dynamic), true
 			}
-		case !a.occupied.free(interval{begin, end}), !a.takeArena(stream, interval{begin, end}, z):
+		case a.aside > 0, !a.occupied.free(interval{begin, end}), !a.takeArena(stream, interval{begin, end}, z):
 			class = Conflict
 		default:
 			return a.hand(Addr{0, begin}, live{size: z, span: end - begin, vote: vote, stream: stream}, Hit), true
 		}
 	}
-	sweep := a.planStream(stream) >= 0 && class != Dynamic
+	if class == Unknown && a.planStream(stream) >= 0 {
+		a.strays++
+	}
+	sweep := a.aside == 0 && a.planStream(stream) >= 0 && class != Dynamic
 	known := a.lifeKnown(entry)
 	first := sweep && known && class != Unknown
 	if first {
@@ -415,6 +428,7 @@ func (a *Allocator) Mark(kind MarkKind, value int64, name string) {
 
 // Last returns what the latest request was taken for: its entry is known even where the
 // address came from a heap.
+
 func (a *Allocator) Last() Answer { return a.last }
 
 // Stats returns the counters.

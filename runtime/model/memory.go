@@ -21,8 +21,10 @@ import (
 const (
 	moveArenas = 4   // arenas' worth that may be moved at all
 	moveLap    = 128 // and that part of one more with each step of the plan
-	moveRise   = 16  // the total rises by up to that part of what is needed, as the last half of what may be moved is used up
+	moveRise   = 24  // the total rises by up to that part of what is needed, as the last half of what may be moved is used up
 	moveParts  = 256 // in which that is measured
+	asideOff   = 256 // the plan is set aside only where of 257 requests more than one is not where it says
+	asidePart  = 16  // and of 16 more than one, or that part of what is needed would be reserved beside it; a lap counts for it again in which all but that part would be
 	roomPart   = 16  // beside what is missing, that part of what is reserved goes under pressure
 )
 
@@ -143,7 +145,9 @@ func (a *Allocator) idle(space uint32, held hold) (out []gap) {
 func (a *Allocator) giveBack(space uint32, held hold, most uint64) (n uint64) {
 	idle := a.idle(space, held)
 	if space == 0 {
-		idle = a.neededLast(idle, most)
+		if a.aside == 0 {
+			idle = a.neededLast(idle, most)
+		}
 	}
 	for _, r := range slices.Backward(idle) {
 		n += a.space(space).dropLast(r.from, r.to, most-n)
@@ -161,31 +165,39 @@ func (a *Allocator) giveBackHeaps(held hold, most uint64) (n uint64) {
 	return n
 }
 
-// mayRise is what may be reserved before anything is moved: of what lived at most, or the arena, a part more, the
+// needed is the most that ever lived, or the arena.
+func (a *Allocator) needed() uint64 { return max(a.stats.PeakLiveBytes, a.granules(a.plan.Arena)) }
+
+// mayRise is what may be reserved before anything is moved: of what is needed a part more, the
 // larger the less is left of the last half of what may be moved.
 func (a *Allocator) mayRise() uint64 {
-	arena := a.granules(a.plan.Arena)
-	base := max(a.stats.PeakLiveBytes, arena)
-	last := moveArenas * arena / 2
+	last := moveArenas * a.granules(a.plan.Arena) / 2
 	used := moveParts * (last - min(a.movable, last)) / last
-	return base + base/moveRise*used*used/(moveParts*moveParts)
+	return a.needed() + a.needed()/moveRise*used*used/(moveParts*moveParts)
 }
 
 // move gives back idle granules where bytes more would be the most ever reserved, and more than the arena:
-// as much as is above that. The arena takes from the heaps first, a heap from the arena.
+// as much as is above that. The arena takes from the heaps first, a heap from the arena. Once the plan is set aside
+// what idles in the arena is nobody's, and goes first.
 func (a *Allocator) move(held hold, bytes uint64) {
 	g, s := a.opts.Granularity, &a.stats
-	limit := max(a.most, a.granules(a.plan.Arena))
-	if bytes == 0 || s.ReservedBytes+bytes <= limit || s.ReservedBytes+bytes-limit > a.movable || s.ReservedBytes+bytes <= a.mayRise() {
+	total, limit := s.ReservedBytes+bytes, max(a.most, a.granules(a.plan.Arena))
+	if bytes == 0 || a.movableLap == 0 || total <= limit || a.aside == 0 && total <= a.mayRise() {
 		return
 	}
-	need := (s.ReservedBytes + bytes - limit) / g
+	if a.aside == 0 && total-limit > a.movable {
+		a.setAside(total)
+	}
+	if total-limit > a.movable {
+		return
+	}
+	need := (total - limit) / g
 	var n uint64
-	if held.space != 0 {
+	if held.space != 0 || a.aside > 0 {
 		n = a.giveBack(0, held, need)
 	}
 	n += a.giveBackHeaps(held, need-n)
-	if held.space == 0 {
+	if held.space == 0 && a.aside == 0 {
 		n += a.giveBack(0, held, need-n)
 	}
 	if n > 0 {
@@ -224,4 +236,35 @@ func (a *Allocator) trim(held hold, arena bool, most uint64) uint64 {
 		a.stats.ReservedBytes -= bytes
 	}
 	return bytes
+}
+
+// since is what has been counted since then.
+func (a *Allocator) since(then lap) lap {
+	s := &a.stats
+	return lap{s.Hits - then.hits, s.Conflicts - then.conflicts, s.Dynamic - then.dynamic, s.TooLarge + a.strays - then.off}
+}
+
+// setAside, where total would be reserved and no more may be moved, gives the heaps all that the plan would serve, if it serves badly.
+// One that serves well may cost more, and where memory is short it is worth that.
+func (a *Allocator) setAside(total uint64) {
+	n := a.since(a.laps[0])
+	off, needed := n.conflicts+n.off, a.needed()
+	cheap := total <= needed+needed/asidePart || a.opts.Capacity != 0 && total > a.opts.Capacity
+	if a.movable >= a.granules(a.plan.Arena) || asideOff*off <= n.hits || cheap && (asidePart-1)*off <= n.hits {
+		return
+	}
+	a.stats.SetAside++
+	a.aside = moveLap * a.stats.SetAside
+	a.movable += moveArenas * a.granules(a.plan.Arena)
+}
+
+// endLap follows a request for the plan's last entry: more may be moved, and the plan may come back.
+func (a *Allocator) endLap() {
+	n := a.since(a.laps[1])
+	on := n.hits + n.conflicts + n.dynamic
+	a.movable += a.movableLap
+	if a.aside > 0 && asidePart*on >= (asidePart-1)*max(on+n.off, uint64(len(a.plan.Entries)-a.match.loop)) {
+		a.aside--
+	}
+	a.laps = [2]lap{a.laps[1], a.since(lap{})}
 }

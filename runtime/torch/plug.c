@@ -217,7 +217,7 @@ size_t stw_torch_stats(int index, char *out, size_t room)
         FIELD(slow), FIELD(resyncs), FIELD(restarts), FIELD(zero_size), FIELD(failed), FIELD(bad_free), FIELD(live_bytes), FIELD(peak_live_bytes),
         FIELD(heap_live_bytes), FIELD(heap_peak_bytes), FIELD(reserved_bytes), FIELD(peak_reserved_bytes), FIELD(arena_bytes),
         FIELD(static_fallback_bytes), FIELD(sweeps), FIELD(trims), FIELD(returned_bytes), FIELD(moves), FIELD(moved_bytes),
-        FIELD(event_records), FIELD(event_waits), FIELD(young_waits), FIELD(waited_age), FIELD(event_failures), FIELD(deferred), FIELD(stitched),
+        FIELD(set_aside), FIELD(event_records), FIELD(event_waits), FIELD(young_waits), FIELD(waited_age), FIELD(event_failures), FIELD(deferred), FIELD(stitched),
         FIELD(stitches), FIELD(stitch_bytes), FIELD(position), FIELD(atoms),
 #undef FIELD
         {"pool_live_bytes", pool_live},
