@@ -12,7 +12,8 @@
  *
  * Priorities are a hash of the record's index: no random numbers, and the same requests always give the same
  * trees. Insertion splits and removal merges top-down, so nothing recurses; a block knows what it hangs from, so
- * removal searches nothing. A bin with one block is any of these: most bins of most heaps.
+ * removal searches nothing. On the way down both sides are read before it is known which one is next: one wait a block, not two. A bin with
+ * one block is any of these: most bins of most heaps.
  */
 #include "stw_bins.h"
 
@@ -34,16 +35,20 @@ static void tree_insert(stw_heap *h, uint32_t bin, uint32_t b)
 {
     const uint64_t at = key(h, b);
     const uint32_t rank = priority(b);
-    uint32_t *link = &h->first[bin], up = 0;
-    while (*link && priority(*link) > rank) {
-        up = *link;
-        link = &h->blocks[up].side[key(h, up) < at];
+    uint32_t up = 0, t = h->first[bin];
+    bool above = false;
+    while (t && priority(t) > rank) {
+        const uint32_t before = h->blocks[t].side[0], after = h->blocks[t].side[1];
+        up = t;
+        above = key(h, t) < at;
+        t = above ? after : before;
     }
+    uint32_t *link = up ? &h->blocks[up].side[above] : &h->first[bin];
     uint32_t rest = *link, ends[2] = {b, b}, *gaps[2] = {&h->blocks[b].side[0], &h->blocks[b].side[1]};
     *link = b;
     h->blocks[b].up = up;
     while (rest) { /* split what was here into the parts below and above b */
-        const bool above = key(h, rest) > at;
+        above = key(h, rest) > at;
         *gaps[above] = rest;
         h->blocks[rest].up = ends[above];
         ends[above] = rest;
@@ -75,9 +80,10 @@ uint32_t stwi_tree_first(const stw_heap *h, uint32_t bin, uint64_t units)
 {
     uint32_t found = 0;
     for (uint32_t b = h->first[bin]; b;) {
+        const uint32_t before = h->blocks[b].side[0], after = h->blocks[b].side[1];
         const bool small = h->blocks[b].units < units;
         found = small ? found : b;
-        b = h->blocks[b].side[small];
+        b = small ? after : before;
     }
     return found;
 }
