@@ -100,14 +100,16 @@ func TestParitySetAsideCost(t *testing.T) {
 	for _, c := range []struct {
 		part     uint64 // of the arena that the first entry is
 		late     bool
+		granule  uint64
 		capacity uint64 // percent of the arena; 0: no limit
 		stray    uint64 // percent of the arena that another stream asks for after each step
 		want     uint64
 	}{
-		{20, true, 0, 0, 0},
-		{10, true, 0, 0, 1},
-		{10, true, 106, 0, 0},
-		{10, false, 0, 100, 0},
+		{20, true, 512, 0, 0, 0},
+		{10, true, 512, 0, 0, 1},
+		{10, true, 512, 106, 0, 0},
+		{20, true, 64 << 10, 0, 0, 0}, // two granules more, a 16th less than that
+		{10, false, 512, 0, 100, 0},
 	} {
 		p, step := loopPlan(64), stepOf(64)
 		big := uint32((p.Arena/model.Unit - 9) / (c.part - 1))
@@ -117,28 +119,25 @@ func TestParitySetAsideCost(t *testing.T) {
 		}
 		p.Arena += uint64(big-9) * model.Unit
 		p.Streams[0].End = p.Arena
-		w, err := newTwin(p, stwrt.Options{Granularity: 512, HeapBytes: 4 << 20, Capacity: p.Arena * c.capacity / 100 &^ (model.Unit - 1)})
+		w, err := newTwin(p, stwrt.Options{Granularity: c.granule, HeapBytes: 4 << 20, Capacity: p.Arena * c.capacity / 100 &^ (model.Unit - 1)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		var held placed
+		var held placed // of the step before
 		for range 150 {
 			first, err := w.malloc(step[0], 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !c.late {
-				held = first
+			if c.late {
+				first, held = held, first
 			}
-			if held.ok {
-				if err := w.free(held); err != nil {
+			if first.ok {
+				if err := w.free(first); err != nil {
 					t.Fatal(err)
 				}
 			}
 			playStep(t, w, step[1:]...)
-			if held = first; !c.late {
-				held.ok = false
-			}
 			if c.stray > 0 {
 				at, err := w.malloc(p.Arena*c.stray/100, 7)
 				if err == nil {

@@ -64,7 +64,7 @@ void stwi_lap_locked(stw_allocator *a); /* the plan's last entry is asked for: m
 #define STW_MOVE_ARENAS 4u /* arenas' worth that may be moved at all */
 #define STW_MOVE_LAP 128u  /* and that part of one more with each step of the plan */
 #define STW_ASIDE_OFF 256u /* the plan is set aside only where of 257 requests more than one is not where it says */
-#define STW_ASIDE_PART 16u /* and of 16 more than one, or that part of what is needed would be reserved beside it; a lap counts for it again in which all but that part would be */
+#define STW_ASIDE_PART 16u /* and of 16 more than one, or that part of what is needed, and a granule, would be reserved beside it; a lap counts for it again in which all but that part would be */
 #define STW_MOVE_RISE 24u  /* the total rises by up to that part of what is needed, as the last half of what may be moved is used up */
 #define STW_SPARE_WORK 8192u /* entries to come that are read for each granule that the arena gives back, at most all */
 #define STW_MOVE_PARTS 256u /* in which that is measured */

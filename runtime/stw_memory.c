@@ -215,7 +215,7 @@ static void set_aside_locked(stw_allocator *a, uint64_t total)
     stwi_settle_locked(a);
     const stw_lap n = since_locked(a, &a->laps[0]);
     const uint64_t off = n.conflicts + n.off, needed = needed_bytes(a);
-    const bool cheap = total <= needed + needed / STW_ASIDE_PART || (a->capacity_bytes && total > a->capacity_bytes);
+    const bool cheap = total <= needed + needed / STW_ASIDE_PART + a->backend.granularity || (a->capacity_bytes && total > a->capacity_bytes);
     if (a->movable_bytes >= a->arena.bytes || STW_ASIDE_OFF * off <= n.hits || (cheap && (STW_ASIDE_PART - 1) * off <= n.hits))
         return;
     a->aside = STW_MOVE_LAP * ++a->stats.set_aside;

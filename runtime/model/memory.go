@@ -24,7 +24,7 @@ const (
 	moveRise   = 24  // the total rises by up to that part of what is needed, as the last half of what may be moved is used up
 	moveParts  = 256 // in which that is measured
 	asideOff   = 256 // the plan is set aside only where of 257 requests more than one is not where it says
-	asidePart  = 16  // and of 16 more than one, or that part of what is needed would be reserved beside it; a lap counts for it again in which all but that part would be
+	asidePart  = 16  // and of 16 more than one, or that part of what is needed, and a granule, would be reserved beside it; a lap counts for it again in which all but that part would be
 	roomPart   = 16  // beside what is missing, that part of what is reserved goes under pressure
 )
 
@@ -144,10 +144,8 @@ func (a *Allocator) idle(space uint32, held hold) (out []gap) {
 // giveBack gives back up to most idle granules of a space, the highest first, of the arena those that the plan needs last, and returns how many.
 func (a *Allocator) giveBack(space uint32, held hold, most uint64) (n uint64) {
 	idle := a.idle(space, held)
-	if space == 0 {
-		if a.aside == 0 {
-			idle = a.neededLast(idle, most)
-		}
+	if space == 0 && a.aside == 0 {
+		idle = a.neededLast(idle, most)
 	}
 	for _, r := range slices.Backward(idle) {
 		n += a.space(space).dropLast(r.from, r.to, most-n)
@@ -249,7 +247,7 @@ func (a *Allocator) since(then lap) lap {
 func (a *Allocator) setAside(total uint64) {
 	n := a.since(a.laps[0])
 	off, needed := n.conflicts+n.off, a.needed()
-	cheap := total <= needed+needed/asidePart || a.opts.Capacity != 0 && total > a.opts.Capacity
+	cheap := total <= needed+needed/asidePart+a.opts.Granularity || a.opts.Capacity != 0 && total > a.opts.Capacity
 	if a.movable >= a.granules(a.plan.Arena) || asideOff*off <= n.hits || cheap && (asidePart-1)*off <= n.hits {
 		return
 	}
