@@ -129,18 +129,18 @@ func TestScenariosNothingPlanned(t *testing.T) {
 }
 
 // against runs s by plan p and by the heap alone, and fails t where the plan costs more than a part of what the larger of the heap's
-// memory and the arena is. It returns what the plan reserves of what the heap alone does.
-func against(t *testing.T, what string, p planned, s *model.Script, part uint64) float64 {
+// memory and the arena is. It returns what the plan reserves of what the heap alone does, and what lives at most.
+func against(t *testing.T, what string, p planned, s *model.Script, part uint64) (share float64, live uint64) {
 	t.Helper()
 	o := stwrt.Options{Granularity: 2 << 20, HeapBytes: 64 << 30}
 	with, without := runSafely(t, what, p.file, s, o, 1).Stats, runSafely(t, what, nil, s, o, 1).Stats
 	if limit := max(without.PeakReservedBytes, p.model.Arena); with.PeakReservedBytes > limit+limit/part {
 		t.Errorf("%s: peak reserved %d, the heap alone %d, the arena %d", what, with.PeakReservedBytes, without.PeakReservedBytes, p.model.Arena)
 	}
-	share := float64(with.PeakReservedBytes) / float64(without.PeakReservedBytes)
+	share = float64(with.PeakReservedBytes) / float64(without.PeakReservedBytes)
 	t.Logf("%s: %.1f %% at the planned address, set aside %d times, %.3f of what the heap alone reserves, the arena %.3f", what,
 		100*float64(with.Hits)/float64(with.Requests), with.SetAside, share, float64(p.model.Arena)/float64(without.PeakReservedBytes))
-	return share
+	return share, without.PeakLiveBytes
 }
 
 // The plan of one program under another: it costs memory, never data, and no more of it than the arena or the heap alone, and a 16th.
@@ -202,9 +202,10 @@ func TestScenariosLong(t *testing.T) {
 		} {
 			program := testkit.Long(trainer, 60, c.every, c.odd)
 			s := plantest.Events(program.Events, program.Names, program.Streams, program.Steps, false)
-			sum += against(t, fmt.Sprintf("%s, %s every %d", name, c.what, c.every), p, s, 8)
+			share, live := against(t, fmt.Sprintf("%s, %s every %d", name, c.what, c.every), p, s, 8)
+			sum += share
 			n++
-			needed := max(runSafely(t, name, nil, s, stwrt.Options{Granularity: 2 << 20, HeapBytes: 64 << 30}, 1).Stats.PeakLiveBytes, p.model.Arena)
+			needed := max(live, p.model.Arena)
 			f, g := tight(t, p.file, s, needed)
 			failed, given = failed+f, given+g
 			f, g = tight(t, nil, s, needed)

@@ -55,6 +55,15 @@ static void heap_row(const char *what, stw_allocator *a, size_t n, size_t window
     load_apart(ns, &l);
 }
 
+static void holes_row(const range *sized, uint32_t holes)
+{
+    char what[100];
+    stw_allocator *a = holes_heap(holes, sized, BIG_GRANULE);
+    snprintf(what, sizeof what, "%s, %u holes", sized->name, holes);
+    heap_row(what, a, STEP, 1);
+    stw_destroy(a);
+}
+
 typedef struct {
     stw_allocator *a;
     void **live;
@@ -120,14 +129,9 @@ void heap_rows(void)
     heap_row("64 bytes", a, 1, 1);
     heap_row("64 bytes, freed 64 requests later", a, 1, WINDOW);
     stw_destroy(a);
-    for (int k = 0; k < 7; k++) {
-        const range *r = k < 6 ? ranges[k / 3] : &large;
-        const uint32_t n = k < 6 ? holes[k % 3] : 5000;
-        a = holes_heap(n, r, BIG_GRANULE);
-        snprintf(what, sizeof what, "%s, %u holes", r->name, n);
-        heap_row(what, a, STEP, 1);
-        stw_destroy(a);
-    }
+    for (int k = 0; k < 6; k++)
+        holes_row(ranges[k / 3], holes[k % 3]);
+    holes_row(&large, 5000);
     static const uint32_t many[] = {10000, 36000, 100000}; /* with what lies between them 36,000 of 2 MiB take 141 GiB, as 12,000 of 6 and 9,000 of 8; 100,000 more than a device has */
     for (int i = 0; i < 3; i++)
         scattered_row("512 KiB", 512 << 10, many[i]);

@@ -85,8 +85,8 @@ type Stats struct {
 	StaticFallbackBytes              uint64 // bytes of conflicts and too large ones that heaps served, summed
 	Sweeps                           uint64 // times the plan was read for idle space, for what had no place or could not have it
 	Trims, ReturnedBytes             uint64 // times that memory was given back, and how much in all
-	SetAside                         uint64 // times that the plan was set aside
 	Moves, MovedBytes                uint64 // times that idle memory was moved rather than more reserved, and how much in all
+	SetAside                         uint64 // times that the plan was set aside
 
 	EventRecords, EventWaits uint64 // events recorded; waits asked of a stream
 	YoungWaits               uint64 // of those, for an event younger than 7/8 of the plan's AGE (at least 128; without one 500) in requests
@@ -428,7 +428,6 @@ func (a *Allocator) Mark(kind MarkKind, value int64, name string) {
 
 // Last returns what the latest request was taken for: its entry is known even where the
 // address came from a heap.
-
 func (a *Allocator) Last() Answer { return a.last }
 
 // Stats returns the counters.
